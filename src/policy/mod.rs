@@ -1,0 +1,321 @@
+//! The operator's configuration: JSON text in; a checked [`Policy`], or every [`Problem`] at once, out.
+//!
+//! No message ever repeats a value, since any value may be a key pasted into the wrong place. Names are repeated only
+//! where they are plain identifiers.
+
+mod endpoint;
+mod fields;
+mod glob;
+mod names;
+mod number;
+mod raw;
+mod secret;
+
+use std::time::Duration;
+
+pub use endpoint::Endpoint;
+pub use glob::Glob;
+pub use number::{Milli, Share};
+pub use secret::{ApiKey, Secret};
+
+use fields::Draft;
+
+/// Environment variables that turn removal on where the configuration does not say `enabled`.
+pub const SWITCHES: [&str; 2] = ["CONTEXT_COMPACTION_ENABLED", "ATLASBERG_COMPACTACAO_ENABLED"];
+
+/// Who decides what is no longer needed. Both speak the same protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// A server of the operator's own: excerpts stay inside.
+    Local,
+    /// A hosted service: excerpts leave, so it needs consent.
+    Remote,
+}
+
+/// What the filter does with requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing is read, buffered or asked.
+    Off,
+    /// Removes for real.
+    Enforce,
+}
+
+/// How far a removal may go in a message that also holds prose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// Full where the provider is known to accept it, portable elsewhere.
+    Auto,
+    /// Only what every provider accepts.
+    Portable,
+    /// Calls leave and the prose of their message stays, with every provider.
+    Full,
+}
+
+/// What happens with models that check their reasoning against the exact prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BoundModels {
+    /// Their requests are left alone.
+    StandDown,
+    /// Requests that neither enable reasoning nor hold any are worked on.
+    WithoutReasoning,
+}
+
+/// What the engine gets to see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Export {
+    /// Short pieces of arguments and results.
+    Excerpts,
+    /// Sizes, ages and counts, no text.
+    Metadata,
+}
+
+/// What happens where the request asks the provider to compact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProviderCompaction {
+    /// The filter leaves the request alone.
+    Respect,
+    /// The filter works as if the request did not ask.
+    Ignore,
+}
+
+/// The engine and what it needs to be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decider {
+    /// Local or remote.
+    pub engine: Engine,
+    /// Where questions go.
+    pub endpoint: Endpoint,
+    /// Envoy's cluster that reaches the endpoint.
+    pub cluster: String,
+    /// The decision model's name, sent as it stands.
+    pub model: String,
+    /// The key, where the configuration names a variable for it.
+    pub api_key: Option<ApiKey>,
+    /// What the engine gets to see.
+    pub export: Export,
+    /// Deadline for all calls of one request together.
+    pub timeout: Duration,
+    /// How sure "the whole result is not needed" must be.
+    pub decision_threshold: Share,
+    /// How sure "the call is not needed" must be.
+    pub call_threshold: Share,
+}
+
+/// A checked configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Whether anything happens at all. [`Mode::Enforce`] implies a decider.
+    pub mode: Mode,
+    /// The engine; none where the configuration does not say enough to ask one.
+    pub decider: Option<Decider>,
+    /// Smaller prompts are never touched, in tokens.
+    pub threshold_tokens: u64,
+    /// Bytes of payload that count as one token.
+    pub bytes_per_token: Milli,
+    /// Smaller results are never asked about, in bytes of decoded text.
+    pub floor_bytes: usize,
+    /// How many of the newest messages stay.
+    pub preserve_recent: usize,
+    /// What stays of a result whose call stays, in characters.
+    pub truncate_head_chars: usize,
+    /// Smaller batches wait, as a share of the prompt.
+    pub min_reduction: Milli,
+    /// How far a removal may go.
+    pub removal: Removal,
+    /// What happens with models bound to their prefix.
+    pub bound_models: BoundModels,
+    /// Whether a request that itself carries `drop_block` is worked on although its model is bound.
+    pub allow_drop_block: bool,
+    /// Only these models; empty admits all.
+    pub models_allowed: Vec<Glob>,
+    /// Never these models; wins over `models_allowed`.
+    pub models_denied: Vec<Glob>,
+    /// What happens where the request asks the provider to compact.
+    pub provider_compaction: ProviderCompaction,
+    /// Larger bodies pass untouched, in bytes.
+    pub max_body_bytes: usize,
+    /// Whether a body without content-length is buffered.
+    pub buffer_unknown_length: bool,
+    /// Whether the request's headers wait for the decision.
+    pub hold_headers: bool,
+    /// Whether Envoy signs the request behind this filter.
+    pub signed_after_filter: bool,
+    /// Why an environment switch had no effect; part of [`Policy::warnings`].
+    pub switch_notes: Vec<Problem>,
+}
+
+/// One thing that is wrong with a configuration, under the name that the operator typed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct Problem {
+    /// The field as typed, or `configuration` for the whole text.
+    pub field: String,
+    /// What is wrong and what to do; never holds a value.
+    pub problem: String,
+}
+
+impl Problem {
+    fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { field: field.into(), problem: problem.into() }
+    }
+}
+
+/// Where environment variables come from.
+pub trait Environment {
+    /// The variable's value; none where it is not set or not text.
+    fn var(&self, name: &str) -> Option<String>;
+}
+
+/// The environment of this process: inside Envoy, what the plugin's `environment_variables` lists.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessEnvironment;
+
+impl Environment for ProcessEnvironment {
+    fn var(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Off,
+            decider: None,
+            threshold_tokens: 40_000,
+            bytes_per_token: Milli::new(3_000),
+            floor_bytes: 2_048,
+            preserve_recent: 6,
+            truncate_head_chars: 800,
+            min_reduction: Milli::new(100),
+            removal: Removal::Auto,
+            bound_models: BoundModels::StandDown,
+            allow_drop_block: false,
+            models_allowed: Vec::new(),
+            models_denied: Vec::new(),
+            provider_compaction: ProviderCompaction::Respect,
+            max_body_bytes: 1_000_000,
+            buffer_unknown_length: false,
+            hold_headers: false,
+            signed_after_filter: false,
+            switch_notes: Vec::new(),
+        }
+    }
+}
+
+impl Policy {
+    /// Reads the plugin configuration's text. Nothing but whitespace is no configuration: off, unless the environment
+    /// switches say otherwise.
+    pub fn parse(json: &[u8], env: &impl Environment) -> Result<Self, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let draft = match raw::document(json) {
+            Ok(Some(document)) => fields::read(&document, &mut problems),
+            Ok(None) => Draft::default(),
+            Err(problem) => return Err(vec![problem]),
+        };
+        let policy = settle(draft, env, &mut problems);
+        if problems.is_empty() { Ok(policy) } else { Err(problems) }
+    }
+
+    /// `threshold_tokens` in bytes of payload, rounded up.
+    pub fn threshold_bytes(&self) -> usize {
+        let thousandths = self.threshold_tokens.saturating_mul(u64::from(self.bytes_per_token.thousandths()));
+        usize::try_from(thousandths.div_ceil(1_000)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether requests for this model are worked on.
+    pub fn admits_model(&self, model: &str) -> bool {
+        let named = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(model));
+        (self.models_allowed.is_empty() || named(&self.models_allowed)) && !named(&self.models_denied)
+    }
+
+    /// What loads but an operator should hear once.
+    pub fn warnings(&self) -> Vec<Problem> {
+        let mut warnings = self.switch_notes.clone();
+        if self.mode == Mode::Off {
+            return warnings;
+        }
+        warnings.extend(self.decider.iter().filter_map(Decider::key_warning));
+        warnings.extend(self.decider.iter().filter_map(Decider::alias_warning));
+        if self.threshold_bytes() > self.max_body_bytes {
+            warnings.push(Problem::new(
+                "max_body_bytes",
+                "is below threshold_tokens x bytes_per_token, so that no request is ever worked on",
+            ));
+        }
+        warnings
+    }
+}
+
+impl Decider {
+    fn key_warning(&self) -> Option<Problem> {
+        let key = self.api_key.as_ref().filter(|key| key.value.is_none())?;
+        let effect = match self.engine {
+            Engine::Remote => "requests pass untouched until it is set",
+            Engine::Local => "the engine is called without a key",
+        };
+        Some(Problem::new(
+            "api_key_env",
+            format!(
+                "the environment variable {} is missing, empty or no header value (is it listed in the plugin's \
+                 environment?): {effect}",
+                key.variable
+            ),
+        ))
+    }
+
+    fn alias_warning(&self) -> Option<Problem> {
+        let moves = ["-latest", ":latest"].iter().any(|end| self.model.to_ascii_lowercase().ends_with(end));
+        (self.engine == Engine::Remote && moves).then(|| {
+            Problem::new(
+                "model",
+                "is an alias that the service can move, and a move re-decides every conversation without notice: \
+                 name a fixed version",
+            )
+        })
+    }
+}
+
+/// Applies the rules between fields and the environment to fields that are each valid.
+fn settle(draft: Draft, env: &impl Environment, problems: &mut Vec<Problem>) -> Policy {
+    let mut notes = Vec::new();
+    let wanted = match draft.enabled {
+        Some(enabled) => enabled,
+        None => switched_on(env, &mut notes),
+    };
+    if wanted {
+        problems.extend(draft.contradiction());
+        let missing = draft.missing();
+        if draft.enabled.is_some() {
+            problems.extend(missing);
+        } else {
+            // The switch may stand in a mesh-wide environment: it must not turn an unfinished configuration into an
+            // error, which can take the route down.
+            notes.extend(missing.into_iter().map(|gap| {
+                let problem = format!("{}; until then the environment switch has no effect", gap.problem);
+                Problem::new(gap.field, problem)
+            }));
+        }
+    }
+    let decider = draft.decider(env);
+    let complete = draft.missing().is_empty() && decider.is_some();
+    Policy {
+        mode: if wanted && complete { Mode::Enforce } else { Mode::Off },
+        decider,
+        switch_notes: notes,
+        ..draft.policy
+    }
+}
+
+fn switched_on(env: &impl Environment, notes: &mut Vec<Problem>) -> bool {
+    let mut on = false;
+    for name in SWITCHES {
+        let value = env.var(name).unwrap_or_default();
+        match value.trim().to_ascii_lowercase().as_str() {
+            "1" | "true" => on = true,
+            "" | "0" | "false" => {}
+            _ => notes.push(Problem::new(name, "has no effect: only 1 or true turns removal on")),
+        }
+    }
+    on
+}
