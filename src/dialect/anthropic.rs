@@ -1,0 +1,130 @@
+//! Anthropic Messages (`…/v1/messages`) and its compatibles.
+
+use super::total_len;
+use crate::{
+    json::{Document, Kind, Span},
+    skip::Skip,
+    transcript::{Builder, Called, Item, Prompt, Returned, Role, Transcript, has_any},
+};
+
+/// The member with which a client places a cache marker on a block.
+const MARKERS: &[&str] = &["cache_control"];
+
+pub(super) fn prose_may_stay(model: &str) -> bool {
+    model.starts_with("claude-")
+}
+
+pub(super) fn read(doc: &Document<'_>) -> Result<Transcript, Skip> {
+    let root = doc.root();
+    let [messages, model, system, tools, contents, input] =
+        doc.fields(&root, ["messages", "model", "system", "tools", "contents", "input"])?;
+    let [thinking, management, credit] =
+        doc.fields(&root, ["thinking", "context_management", "fallback_credit_token"])?;
+    let array = messages.filter(|m| doc.kind(m) == Kind::Array).ok_or(Skip::DialectUnconfirmed)?;
+    if contents.or(input).is_some() {
+        return Err(Skip::DialectUnconfirmed);
+    }
+    let (thinking, drop_block) = match thinking {
+        Some(thinking) => thinking_settings(doc, &thinking)?,
+        None => (false, false),
+    };
+    let prompt = Prompt {
+        model: model.and_then(|m| doc.string(&m)).map(String::from),
+        fixed: total_len(&[&system, &tools]),
+        thinking,
+        drop_block,
+        provider_edits: management.is_some_and(|m| clears_or_compacts(doc, &m)),
+        exact_body: credit.is_some(),
+    };
+    let mut builder = Builder::new(doc, array, prompt);
+    for entry in builder.entries() {
+        message(doc, &mut builder, entry)?;
+    }
+    builder.finish()
+}
+
+/// Whether thinking is on, and whether the client lets the provider drop blocks whose prefix changed.
+fn thinking_settings(doc: &Document<'_>, thinking: &Span) -> Result<(bool, bool), Skip> {
+    let [kind, binding] = doc.fields(thinking, ["type", "block_binding"])?;
+    let off = kind.is_some_and(|k| doc.is(&k, "disabled")) || doc.kind(thinking) == Kind::Null;
+    let behavior = match binding {
+        Some(binding) => doc.fields(&binding, ["prefix_mismatch_behavior"])?,
+        None => [None],
+    };
+    Ok((!off, behavior.iter().flatten().any(|b| doc.is(b, "drop_block"))))
+}
+
+/// Clearing thinking alone moves nothing that this filter touches; everything else edits the same history.
+fn clears_or_compacts(doc: &Document<'_>, management: &Span) -> bool {
+    let Ok([Some(edits)]) = doc.fields(management, ["edits"]) else { return true };
+    doc.elements(&edits).any(|edit| {
+        let kind = doc.fields(&edit, ["type"]).ok().and_then(|[kind]| doc.string(&kind?));
+        !kind.is_some_and(|kind| kind.starts_with("clear_thinking"))
+    })
+}
+
+fn message(doc: &Document<'_>, builder: &mut Builder<'_>, entry: Span) -> Result<(), Skip> {
+    let [role, content, tool_calls] = doc.fields(&entry, ["role", "content", "tool_calls"])?;
+    if tool_calls.is_some() {
+        return Err(Skip::DialectUnconfirmed);
+    }
+    let role = match role.and_then(|r| doc.string(&r)).ok_or(Skip::UnknownShape)?.as_ref() {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "system" => Role::System,
+        "tool" | "function" | "developer" => return Err(Skip::DialectUnconfirmed),
+        _ => return Err(Skip::UnknownShape),
+    };
+    let item = builder.element(role, entry);
+    let content = content.ok_or(Skip::UnknownShape)?;
+    match doc.kind(&content) {
+        Kind::String => builder.prose(content, None),
+        Kind::Array => {
+            let blocks: Vec<Span> = doc.elements(&content).collect();
+            let at = builder.list(blocks.clone(), Some(item));
+            for (index, span) in blocks.iter().enumerate() {
+                block(doc, builder, role, span, at(index))?;
+            }
+        }
+        _ => return Err(Skip::UnknownShape),
+    }
+    Ok(())
+}
+
+fn block(doc: &Document<'_>, builder: &mut Builder<'_>, role: Role, span: &Span, item: Item) -> Result<(), Skip> {
+    let [kind, text] = doc.fields(span, ["type", "text"])?;
+    let kind = kind.and_then(|k| doc.string(&k)).ok_or(Skip::UnknownShape)?;
+    let marked = has_any(doc, span, MARKERS).then_some(Skip::CacheMarker);
+    match (kind.as_ref(), role) {
+        ("text", _) => match text.filter(|t| doc.kind(t) == Kind::String) {
+            // A marked block stays, blank or not.
+            Some(literal) => builder.prose(literal, Some(item).filter(|_| marked.is_none())),
+            None => return Err(Skip::UnknownShape),
+        },
+        ("thinking" | "redacted_thinking", Role::Assistant) => builder.mark(|e| e.reasoning = true),
+        ("tool_use", Role::Assistant) => {
+            let [id, name, input, caller] = doc.fields(span, ["id", "name", "input", "caller"])?;
+            // A call made by code that the provider runs feeds a paused container.
+            let direct = match caller {
+                Some(caller) => doc.fields(&caller, ["type"])?.iter().flatten().any(|t| doc.is(t, "direct")),
+                None => true,
+            };
+            let lock = if direct { marked } else { Some(Skip::UnsureGroup) };
+            builder.call(Called { id, name, arguments: input, item, lock, signed: false });
+        }
+        ("tool_result", Role::User) => {
+            let [id, content, is_error] = doc.fields(span, ["tool_use_id", "content", "is_error"])?;
+            let failed = is_error.is_some_and(|e| doc.slice(&e) == b"true").then_some(Skip::ErrorResult);
+            builder.result(Returned { id, item, lock: marked.or(failed) }, content, MARKERS)?;
+        }
+        ("tool_use" | "tool_result", _) => return Err(Skip::BrokenPairing),
+        ("image" | "document" | "search_result", Role::User) => builder.mark(|e| e.stays = true),
+        ("compaction", _) => builder.mark(|e| {
+            e.compaction = true;
+            e.opaque = true;
+        }),
+        // Server tools with their results, container files, and whatever comes next: whole, where it is.
+        _ => builder.mark(|e| e.opaque = true),
+    }
+    Ok(())
+}

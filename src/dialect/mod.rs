@@ -1,0 +1,141 @@
+//! One file per wire format, one row per format in [`DIALECTS`]. A dialect only reads; what may leave is decided for all
+//! of them in [`crate::transcript`].
+
+mod anthropic;
+mod openai_chat;
+
+use crate::{
+    json::{Document, Span},
+    policy::Removal,
+    skip::Skip,
+    transcript::{Levels, Transcript},
+};
+
+/// A provider's wire format.
+#[derive(Debug)]
+pub struct Dialect {
+    /// The name in metrics and logs.
+    pub name: &'static str,
+    /// Whether requests to this path (no query) are in this format.
+    pub serves: fn(path: &str) -> bool,
+    /// Reads a body that must confirm the format.
+    pub read: fn(&Document<'_>) -> Result<Transcript, Skip>,
+    /// Whether this model's provider takes prose without the calls that stood beside it.
+    pub prose_may_stay: fn(model: &str) -> bool,
+}
+
+/// Every dialect the filter reads.
+pub static DIALECTS: &[Dialect] = &[
+    Dialect {
+        name: "openai_chat",
+        serves: |path| path.ends_with("/chat/completions"),
+        read: openai_chat::read,
+        prose_may_stay: openai_chat::prose_may_stay,
+    },
+    Dialect {
+        name: "anthropic",
+        serves: |path| path.ends_with("/v1/messages"),
+        read: anthropic::read,
+        prose_may_stay: anthropic::prose_may_stay,
+    },
+];
+
+impl Dialect {
+    /// The dialect of a request path; a query does not matter.
+    pub fn of(path: &str) -> Option<&'static Self> {
+        let path = path.split_once('?').map_or(path, |(path, _)| path);
+        DIALECTS.iter().find(|d| (d.serves)(path))
+    }
+
+    /// The levels of removal that are allowed for a request to `model`.
+    pub fn levels(&self, removal: Removal, model: Option<&str>) -> Levels {
+        let prose_stays = match removal {
+            Removal::Auto => model.is_some_and(self.prose_may_stay),
+            Removal::Portable => false,
+            Removal::Full => true,
+        };
+        Levels { partial: true, prose_stays }
+    }
+}
+
+/// Whether the model checks its reasoning blocks against the exact prefix that produced them, so that any removal before
+/// one breaks it: Claude from version 5.1 on. A Claude name without a version counts as bound, since an alias may point
+/// anywhere. Dates are no versions: `claude-opus-5-20260901` is 5.0.
+pub fn reasoning_is_bound(model: &str) -> bool {
+    let model = model.to_ascii_lowercase();
+    let Some((_, tail)) = model.split_once("claude") else { return false };
+    let mut numbers = tail.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty() && n.len() <= 2);
+    let major = numbers.next().and_then(|n| n.parse::<u8>().ok());
+    let minor = numbers.next().and_then(|n| n.parse::<u8>().ok()).unwrap_or(0);
+    major.is_none_or(|major| (major, minor) >= (5, 1))
+}
+
+/// Bytes of the members at `spans`.
+fn total_len(spans: &[&Option<Span>]) -> usize {
+    spans.iter().filter_map(|s| s.as_ref()).map(ExactSizeIterator::len).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_dialect_whatever_stands_before_it_or_in_its_query() {
+        for (path, dialect) in [
+            ("/v1/chat/completions", Some("openai_chat")),
+            ("/openai/deployments/d/chat/completions?api-version=1", Some("openai_chat")),
+            ("/anthropic/v1/messages?beta=true", Some("anthropic")),
+            ("/v1/messages/count_tokens", None),
+            ("/v1/messages/batches", None),
+            ("/v1/embeddings?x=/v1/messages", None),
+            ("/v1/responses", None),
+        ] {
+            assert_eq!(Dialect::of(path).map(|d| d.name), dialect, "{path}");
+        }
+    }
+
+    #[test]
+    fn bound_models_are_told_by_a_version_floor() {
+        for bound in [
+            "claude-fable-5-1",
+            "claude-opus-5-5",
+            "us.anthropic.claude-haiku-5-5-v1:0",
+            "anthropic/claude-opus-5.5",
+            "claude-sonnet-6",
+            "claude-latest",
+        ] {
+            assert!(reasoning_is_bound(bound), "{bound}");
+        }
+        for free in [
+            "claude-opus-5-20260901",
+            "claude-opus-4-6",
+            "claude-3-5-sonnet-20241022",
+            "claude-sonnet-4@20250514",
+            "anthropic/claude-opus-4.8",
+            "gpt-5.6",
+            "kimi-k2",
+        ] {
+            assert!(!reasoning_is_bound(free), "{free}");
+        }
+    }
+
+    #[test]
+    fn prose_stays_without_its_calls_only_where_the_provider_takes_it() {
+        let full = |path: &str, model| Dialect::of(path).unwrap().levels(Removal::Auto, model).prose_stays;
+        for (model, expected) in [
+            (Some("gpt-4o"), true),
+            (Some("o3-mini"), true),
+            (Some("chatgpt-4o-latest"), true),
+            (Some("ft:gpt-4o:acme"), true),
+            (Some("gpt-oss-120b"), false),
+            (Some("openai/gpt-4o"), false),
+            (Some("mistral-large"), false),
+            (Some("olmo"), false),
+            (None, false),
+        ] {
+            assert_eq!(full("/v1/chat/completions", model), expected, "{model:?}");
+        }
+        assert!(full("/v1/messages", Some("claude-sonnet-4-5")));
+        assert!(!full("/v1/messages", Some("kimi-k2")));
+    }
+}

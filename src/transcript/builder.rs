@@ -1,0 +1,322 @@
+//! Puts together what a dialect reads, and finds the groups: the same laws for every dialect.
+
+use super::{Call, Element, Group, Item, Limit, List, Pair, Prompt, Prose, Role, Side, Text, ToolResult, Transcript};
+use crate::{
+    json::{Document, Kind, Span},
+    skip::Skip,
+};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
+
+/// A call as a dialect reads it.
+#[derive(Debug)]
+pub struct Called {
+    /// The id that its result names.
+    pub id: Option<Span>,
+    /// The literal of the tool's name.
+    pub name: Option<Span>,
+    /// The arguments.
+    pub arguments: Option<Span>,
+    /// What leaves with the call.
+    pub item: Item,
+    /// Why the call must stay.
+    pub lock: Option<Skip>,
+    /// Whether it carries the signature of its parallel siblings.
+    pub signed: bool,
+}
+
+/// A result as a dialect reads it.
+#[derive(Debug)]
+pub struct Returned {
+    /// The id of the call that it answers.
+    pub id: Option<Span>,
+    /// What leaves with the result.
+    pub item: Item,
+    /// Why the result must stay.
+    pub lock: Option<Skip>,
+}
+
+/// Collects elements in order; [`Builder::finish`] pairs them.
+#[derive(Debug)]
+pub struct Builder<'a> {
+    doc: &'a Document<'a>,
+    transcript: Transcript,
+    calls: Vec<Call>,
+    results: Vec<ToolResult>,
+    /// A result stood behind prose in one client turn, or calls where no results can follow.
+    misplaced: bool,
+    /// An earlier element of the current run holds something besides calls and results.
+    run_is_mixed: bool,
+}
+
+impl<'a> Builder<'a> {
+    /// Starts with the conversation array at `array`.
+    pub fn new(doc: &'a Document<'a>, array: Span, prompt: Prompt) -> Self {
+        let items = doc.elements(&array).collect();
+        let transcript = Transcript {
+            prompt,
+            array,
+            elements: Vec::new(),
+            prose: Vec::new(),
+            pairs: Vec::new(),
+            groups: Vec::new(),
+            messages: 0,
+            lists: vec![List { items, parent: None }],
+        };
+        Self { doc, transcript, calls: Vec::new(), results: Vec::new(), misplaced: false, run_is_mixed: false }
+    }
+
+    /// The entries of the conversation array.
+    pub fn entries(&self) -> Vec<Span> {
+        self.transcript.lists.first().map(|l| l.items.clone()).unwrap_or_default()
+    }
+
+    /// Begins the element at `span` and returns it as an item of the array.
+    pub fn element(&mut self, role: Role, span: Span) -> Item {
+        let index = self.transcript.elements.len();
+        let (message, run_is_mixed) = match self.transcript.elements.last() {
+            None => (0, false),
+            Some(e) if e.role.side() == role.side() => (e.message, self.run_is_mixed || e.stays || e.opaque),
+            Some(e) => (e.message.saturating_add(1), false),
+        };
+        self.run_is_mixed = run_is_mixed;
+        self.transcript.elements.push(Element {
+            span,
+            role,
+            payload: 0,
+            message,
+            stays: false,
+            opaque: false,
+            reasoning: false,
+            compaction: false,
+            fillers: Vec::new(),
+        });
+        Item { list: 0, index }
+    }
+
+    /// Registers a list inside the current element; `parent` leaves when all of `items` do.
+    pub fn list(&mut self, items: Vec<Span>, parent: Option<Item>) -> impl Fn(usize) -> Item + use<> {
+        let list = self.transcript.lists.len();
+        self.transcript.lists.push(List { items, parent });
+        move |index| Item { list, index }
+    }
+
+    /// Changes the current element.
+    pub fn mark(&mut self, change: impl FnOnce(&mut Element)) {
+        if let Some(element) = self.transcript.elements.last_mut() {
+            change(element);
+        }
+    }
+
+    /// Adds prose to the current element. Blank prose in a block of its own (`item`) is filler.
+    pub fn prose(&mut self, literal: Span, item: Option<Item>) {
+        let (payload, blank) = (self.doc.inner(&literal).map_or(0, <[u8]>::len), self.doc.is_blank(&literal));
+        self.mark(|e| {
+            e.payload = e.payload.saturating_add(payload);
+            e.stays |= !blank;
+            e.fillers.extend(item.filter(|_| blank));
+        });
+        if !blank {
+            let element = self.transcript.elements.len().saturating_sub(1);
+            self.transcript.prose.push(Prose { element, literal });
+        }
+    }
+
+    /// Adds a call to the current element.
+    pub fn call(&mut self, called: Called) {
+        let Called { id, name, arguments, item, lock, signed } = called;
+        let payload = arguments.as_ref().map_or(0, |a| match self.doc.kind(a) {
+            Kind::String => self.doc.inner(a).map_or(0, <[u8]>::len),
+            _ => a.len(),
+        });
+        self.mark(|e| e.payload = e.payload.saturating_add(payload));
+        let element = self.transcript.elements.len().saturating_sub(1);
+        self.calls.push(Call { element, name, arguments, payload, id, item, lock, signed });
+    }
+
+    /// Adds a result to the current element. `content` is a string or an array of text parts; anything else, and any
+    /// part that carries one of `markers`, locks the pair.
+    pub fn result(&mut self, returned: Returned, content: Option<Span>, markers: &[&str]) -> Result<(), Skip> {
+        let Returned { id, item, lock } = returned;
+        let (texts, not_text) = self.texts(content, markers)?;
+        let payload = texts.iter().filter_map(|t| self.doc.inner(&t.literal)).map(<[u8]>::len).sum();
+        self.misplaced |= self.run_is_mixed || self.transcript.elements.last().is_some_and(|e| e.stays || e.opaque);
+        self.mark(|e| e.payload = e.payload.saturating_add(payload));
+        let element = self.transcript.elements.len().saturating_sub(1);
+        self.results.push(ToolResult { element, texts, payload, id, item, lock: lock.or(not_text) });
+        Ok(())
+    }
+
+    fn texts(&mut self, content: Option<Span>, markers: &[&str]) -> Result<(Vec<Text>, Option<Skip>), Skip> {
+        let Some(content) = content else { return Ok((Vec::new(), Some(Skip::NotText))) };
+        match self.doc.kind(&content) {
+            Kind::String => return Ok((vec![Text { literal: content, item: None }], None)),
+            Kind::Array => {}
+            _ => return Ok((Vec::new(), Some(Skip::NotText))),
+        }
+        let parts: Vec<Span> = self.doc.elements(&content).collect();
+        let at = self.list(parts.clone(), None);
+        let mut lock = parts.is_empty().then_some(Skip::NotText);
+        let mut texts = Vec::new();
+        for (index, part) in parts.iter().enumerate() {
+            let [kind, text] = self.doc.fields(part, ["type", "text"])?;
+            let is_text = kind.is_some_and(|k| self.doc.is(&k, "text"));
+            match text.filter(|t| is_text && self.doc.kind(t) == Kind::String) {
+                Some(literal) => texts.push(Text { literal, item: Some(at(index)) }),
+                None => lock = lock.or(Some(Skip::NotText)),
+            }
+            if has_any(self.doc, part, markers) {
+                lock = Some(Skip::CacheMarker);
+            }
+        }
+        Ok((texts, lock))
+    }
+
+    /// Calls stand where the dialect allows no results behind them.
+    pub fn misplaced(&mut self) {
+        self.misplaced = true;
+    }
+
+    /// Finds the groups and pairs each call with its result inside its group.
+    pub fn finish(mut self) -> Result<Transcript, Skip> {
+        if self.misplaced {
+            return Err(Skip::BrokenPairing);
+        }
+        let runs = self.runs();
+        let landmarks = Landmarks::of(&self.transcript.elements);
+        self.transcript.messages = runs.len();
+        let mut calls = std::mem::take(&mut self.calls).into_iter().peekable();
+        let mut results = std::mem::take(&mut self.results).into_iter().peekable();
+        for (number, run) in runs.iter().enumerate() {
+            let called: Vec<Call> = std::iter::from_fn(|| calls.next_if(|c| c.element < run.end)).collect();
+            if called.is_empty() {
+                if results.next_if(|r| r.element < run.end).is_some() {
+                    return Err(Skip::BrokenPairing); // a result whose call is not in the message before it
+                }
+                continue;
+            }
+            let answers = runs.get(number.saturating_add(1)).cloned().unwrap_or(run.end..run.end);
+            let returned = std::iter::from_fn(|| results.next_if(|r| r.element < answers.end)).collect();
+            // The run that answers, and something of the client behind it.
+            let complete = runs.len() > number.saturating_add(3);
+            let last = runs.len() <= number.saturating_add(2);
+            let limit = self.limit(&landmarks, &(run.start..answers.end));
+            let group = Group {
+                pairs: self.pair(called, returned, last)?,
+                limit,
+                whole_only: false,
+                reasoning_behind: self.next_run_reasons(answers.end),
+                carriers: run.clone(),
+                answers,
+                complete,
+            };
+            self.close(group);
+        }
+        Ok(self.transcript)
+    }
+
+    /// Maximal runs of elements of one side.
+    fn runs(&self) -> Vec<Range<usize>> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for (index, element) in self.transcript.elements.iter().enumerate() {
+            match runs.last_mut() {
+                Some(run) if runs_on(&self.transcript.elements, run, element) => run.end = index.saturating_add(1),
+                _ => runs.push(index..index.saturating_add(1)),
+            }
+        }
+        runs
+    }
+
+    /// Pairs the calls of one group with its results, by id inside the group: ids come up again in later turns.
+    fn pair(&mut self, calls: Vec<Call>, results: Vec<ToolResult>, last: bool) -> Result<Range<usize>, Skip> {
+        let group = self.transcript.groups.len();
+        let first = self.transcript.pairs.len();
+        let mut by_id: HashMap<String, Vec<ToolResult>> = HashMap::new();
+        for result in results.into_iter().rev() {
+            by_id.entry(id_text(self.doc, &result.id)?).or_default().push(result);
+        }
+        for call in calls {
+            let waiting = by_id.get_mut(&id_text(self.doc, &call.id)?);
+            let result = waiting.and_then(Vec::pop);
+            // Only the open tail of a body may wait for results.
+            if result.is_none() && !last {
+                return Err(Skip::BrokenPairing);
+            }
+            self.transcript.pairs.push(Pair { call, result, group });
+        }
+        if by_id.values().any(|left| !left.is_empty()) {
+            return Err(Skip::BrokenPairing);
+        }
+        Ok(first..self.transcript.pairs.len())
+    }
+
+    /// Sets what depends on the group's own pairs.
+    fn close(&mut self, mut group: Group) {
+        let pairs = self.transcript.pairs.get(group.pairs.clone()).unwrap_or_default();
+        group.whole_only = pairs.iter().any(|p| p.call.signed);
+        let mut seen = HashSet::new();
+        if pairs.iter().any(|p| !seen.insert(id_text(self.doc, &p.call.id))) {
+            group.limit = Limit::Keep(Skip::UnsureGroup);
+        }
+        self.transcript.groups.push(group);
+    }
+
+    /// The most that the surroundings of the group at `span` allow; see `wire-formats.md` 1 and 8 for the rules.
+    fn limit(&self, landmarks: &Landmarks, span: &Range<usize>) -> Limit {
+        let inside = self.transcript.elements.get(span.clone()).unwrap_or_default();
+        let before = span.start.checked_sub(1).and_then(|i| self.transcript.elements.get(i));
+        let reasoning = inside.iter().any(|e| e.reasoning);
+        if landmarks.compaction.is_some_and(|at| at >= span.start) {
+            return Limit::Keep(Skip::BehindCompaction);
+        }
+        if reasoning && landmarks.last_prompt.is_none_or(|at| at < span.start) {
+            return Limit::Keep(Skip::CurrentTurn);
+        }
+        if inside.iter().chain(before).any(|e| e.role == Role::System) {
+            return Limit::Keep(Skip::SystemBeside);
+        }
+        let opens_with_user = landmarks.first_prompt.is_some_and(|at| at < span.start);
+        let removable = opens_with_user && !reasoning && !inside.iter().any(|e| e.opaque);
+        if removable { Limit::Drop } else { Limit::Truncate }
+    }
+
+    fn next_run_reasons(&self, start: usize) -> bool {
+        let behind = self.transcript.elements.get(start..).unwrap_or_default();
+        behind.iter().take_while(|e| e.role.side() == Side::Model).any(|e| e.reasoning)
+    }
+}
+
+fn runs_on(elements: &[Element], run: &Range<usize>, next: &Element) -> bool {
+    elements.get(run.start).is_some_and(|first| first.role.side() == next.role.side())
+}
+
+fn id_text(doc: &Document<'_>, id: &Option<Span>) -> Result<String, Skip> {
+    id.as_ref().and_then(|id| doc.string(id)).map(String::from).ok_or(Skip::BrokenPairing)
+}
+
+/// Elements that decide what may be touched around them, by index.
+struct Landmarks {
+    first_prompt: Option<usize>,
+    last_prompt: Option<usize>,
+    compaction: Option<usize>,
+}
+
+impl Landmarks {
+    fn of(elements: &[Element]) -> Self {
+        let is_prompt = |e: &Element| e.role == Role::User && e.stays;
+        Self {
+            first_prompt: elements.iter().position(is_prompt),
+            last_prompt: elements.iter().rposition(is_prompt),
+            compaction: elements.iter().rposition(|e| e.compaction),
+        }
+    }
+}
+
+/// Whether the object at `span` has one of the members `names` with a value other than null.
+pub(crate) fn has_any(doc: &Document<'_>, span: &Span, names: &[&str]) -> bool {
+    doc.members(span).any(|m| {
+        doc.kind(&m.value) != Kind::Null && doc.string(&m.key).is_some_and(|key| names.contains(&key.as_ref()))
+    })
+}
