@@ -1,0 +1,348 @@
+//! Carries the steps of an [`Exchange`] out on a host. Every host operation is total: it says whether it worked.
+
+use crate::{
+    cut::Reduced,
+    exchange::{Event, Exchange, Headers, Outcome, Question, Step},
+    fault::Fault,
+    metrics::Metric,
+    policy::{Decider, Mode, Policy},
+    skip::Skip,
+};
+use std::{rc::Rc, time::Duration};
+
+/// What a callback tells the host about the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Pass it on.
+    Continue,
+    /// Keep it back.
+    Pause,
+}
+
+/// What the driver needs of a proxy, for one request.
+pub trait Host {
+    /// The raw value of a request header.
+    fn request_header(&self, name: &str) -> Option<Vec<u8>>;
+    /// Sets a request header.
+    fn set_request_header(&self, name: &str, value: &str) -> bool;
+    /// Removes a request header; fine if there is none.
+    fn remove_request_header(&self, name: &str) -> bool;
+    /// The buffered request body, which must be `len` bytes long.
+    fn request_body(&self, len: usize) -> Option<Vec<u8>>;
+    /// Puts a reduced body in place of the buffered one.
+    fn replace_request_body(&self, body: &Reduced) -> bool;
+    /// Whether this host can be trusted to deliver a body while its headers are held.
+    fn may_hold(&self) -> bool;
+    /// Lets a paused request go on.
+    fn resume_request(&self) -> bool;
+    /// Calls the engine; the token comes back with the reply.
+    fn dispatch(&self, decider: &Decider, body: &[u8], timeout: Duration) -> Option<u32>;
+    /// The raw value of a header of the reply that is being delivered.
+    fn reply_header(&self, name: &str) -> Option<Vec<u8>>;
+    /// The body of the reply that is being delivered.
+    fn reply_body(&self, len: usize) -> Option<Vec<u8>>;
+    /// A clock that only moves forward.
+    fn now(&self) -> Duration;
+    /// Adds to a counter.
+    fn add(&self, metric: Metric, by: u64);
+    /// Records a value in a histogram.
+    fn record(&self, metric: Metric, value: u64);
+    /// Sets the filter's field in the access log.
+    fn note(&self, line: &str);
+}
+
+struct RequestHeaders<'a, H>(&'a H);
+
+impl<H: Host> Headers for RequestHeaders<'_, H> {
+    fn get(&self, name: &str) -> Option<Vec<u8>> {
+        self.0.request_header(name)
+    }
+}
+
+/// A call that waits for its reply.
+#[derive(Debug)]
+struct InFlight {
+    token: u32,
+    call: usize,
+    max_reply: usize,
+    sent: Duration,
+}
+
+/// One request on one host.
+#[derive(Debug)]
+pub struct Driver<H> {
+    host: H,
+    policy: Rc<Policy>,
+    /// `None` while the filter is off: then no callback does anything.
+    exchange: Option<Exchange>,
+    in_flight: Vec<InFlight>,
+    deadline: Option<Duration>,
+    body_len: usize,
+    has_length: bool,
+    has_trailers: bool,
+    /// The last callback told the host to keep the request back, so it must be resumed.
+    paused: bool,
+    settled: bool,
+}
+
+impl<H: Host> Driver<H> {
+    /// A request that has not begun.
+    pub fn new(host: H, policy: Rc<Policy>) -> Self {
+        let exchange = (policy.mode == Mode::Enforce).then(|| Exchange::new(Rc::clone(&policy)));
+        Self {
+            host,
+            policy,
+            exchange,
+            in_flight: Vec::new(),
+            deadline: None,
+            body_len: 0,
+            has_length: false,
+            has_trailers: false,
+            paused: false,
+            settled: false,
+        }
+    }
+
+    /// The host.
+    pub fn host(&self) -> &H {
+        &self.host
+    }
+
+    /// What became of the request, once that is known.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        self.exchange.as_ref().and_then(Exchange::outcome)
+    }
+
+    /// The request headers arrived; `end` when no body follows.
+    pub fn on_request_headers(&mut self, end: bool) -> Flow {
+        let Some(exchange) = &mut self.exchange else { return Flow::Continue };
+        self.host.add(Metric::Requests, 1);
+        if exchange.on(Event::Headers { headers: &RequestHeaders(&self.host), end }) != Step::Hold {
+            return self.settle(Flow::Continue);
+        }
+        self.has_length = self.host.request_header("content-length").is_some();
+        if self.policy.hold_headers {
+            return if self.host.may_hold() { Flow::Pause } else { self.refuse(Skip::HoldUnsupported) };
+        }
+        // The headers leave now, before the length of the body is known.
+        if self.has_length && !self.host.remove_request_header("content-length") {
+            return self.refuse(Skip::HostRefused);
+        }
+        Flow::Continue
+    }
+
+    /// The held headers were let go because no body came: the request leaves as it is.
+    pub fn on_hold_released(&mut self) -> Flow {
+        if self.is_settled() { Flow::Continue } else { self.refuse(Skip::HoldUnsupported) }
+    }
+
+    /// More of the body arrived: `len` bytes are buffered.
+    pub fn on_request_body(&mut self, len: usize, end: bool) -> Flow {
+        if self.is_settled() {
+            return Flow::Continue;
+        }
+        if !self.in_flight.is_empty() {
+            return Flow::Pause;
+        }
+        self.body_len = len;
+        if len > self.policy.max_body_bytes {
+            return self.refuse(Skip::TooLarge);
+        }
+        if end { self.complete() } else { Flow::Pause }
+    }
+
+    /// Trailers arrived: the body is complete, and its callbacks never said so.
+    pub fn on_request_trailers(&mut self) -> Flow {
+        if self.is_settled() {
+            return Flow::Continue;
+        }
+        self.has_trailers = true;
+        if self.in_flight.is_empty() { self.complete() } else { Flow::Pause }
+    }
+
+    /// A reply of the engine arrived: with no headers the transport failed.
+    pub fn on_engine_reply(&mut self, token: u32, headers: usize, body_len: usize) {
+        let Some(at) = self.in_flight.iter().position(|c| c.token == token) else { return };
+        let call = self.in_flight.swap_remove(at);
+        let now = self.host.now();
+        let elapsed = now.saturating_sub(call.sent).as_millis();
+        self.host.record(Metric::EngineMilliseconds, u64::try_from(elapsed).unwrap_or(u64::MAX));
+        let reply = self.reply(headers, body_len, call.max_reply, now);
+        let event = Event::Reply { call: call.call, reply: reply.as_deref().map_err(|fault| *fault) };
+        let flow = self.feed(event);
+        self.resume_unless(flow);
+    }
+
+    /// The stream is over. A request that is still undecided was given up by its client.
+    pub fn on_stream_end(&mut self) {
+        if !self.is_settled() {
+            self.in_flight.clear();
+            self.refuse(Skip::ClientGone);
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.exchange.as_ref().is_none_or(|e| e.outcome().is_some())
+    }
+
+    fn complete(&mut self) -> Flow {
+        let flow = self.feed_body();
+        self.paused = flow == Flow::Pause;
+        flow
+    }
+
+    fn feed_body(&mut self) -> Flow {
+        match self.host.request_body(self.body_len) {
+            Some(body) => self.feed(Event::Body(&body)),
+            None => self.refuse(Skip::BodyUnavailable),
+        }
+    }
+
+    fn refuse(&mut self, skip: Skip) -> Flow {
+        self.feed(Event::Refused(skip))
+    }
+
+    /// Hands an event to the exchange and carries its step out, until the host has to wait for something.
+    fn feed(&mut self, event: Event<'_>) -> Flow {
+        let Some(exchange) = &mut self.exchange else { return Flow::Continue };
+        match exchange.on(event) {
+            Step::Forward => self.settle(Flow::Continue),
+            Step::Hold | Step::Wait => Flow::Pause,
+            Step::Ask(questions) => self.ask(questions),
+            Step::Reread => self.feed_body(),
+            Step::Send(body) => {
+                if self.replace(&body) {
+                    self.settle(Flow::Continue)
+                } else {
+                    self.not_replaced()
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, questions: Vec<Question>) -> Flow {
+        for question in questions {
+            if let Err(fault) = self.send(&question) {
+                return self.feed(Event::Reply { call: question.call, reply: Err(fault) });
+            }
+        }
+        Flow::Pause
+    }
+
+    fn send(&mut self, question: &Question) -> Result<(), Fault> {
+        let decider = self.policy.decider.as_ref().ok_or(Fault::NotDispatched)?;
+        let sent = self.host.now();
+        let deadline = *self.deadline.get_or_insert(sent.saturating_add(decider.timeout));
+        let left = deadline.saturating_sub(sent);
+        // Envoy takes a timeout of zero milliseconds as none at all.
+        if left < Duration::from_millis(1) {
+            return Err(Fault::Timeout);
+        }
+        let token = self.host.dispatch(decider, &question.body, left).ok_or(Fault::NotDispatched)?;
+        self.host.add(Metric::EngineCalls, 1);
+        self.host.add(Metric::EngineBytes, count(question.body.len()));
+        self.in_flight.push(InFlight { token, call: question.call, max_reply: question.max_reply, sent });
+        Ok(())
+    }
+
+    fn reply(&self, headers: usize, len: usize, max_len: usize, now: Duration) -> Result<Vec<u8>, Fault> {
+        if headers == 0 {
+            let late = self.deadline.is_some_and(|deadline| now >= deadline);
+            return Err(if late { Fault::Timeout } else { Fault::Reset });
+        }
+        let text = |name| self.host.reply_header(name).and_then(|v| String::from_utf8(v).ok()).unwrap_or_default();
+        match text(":status").parse() {
+            Ok(200) => {}
+            Ok(status) => return Err(Fault::of_status(status)),
+            Err(_) => return Err(Fault::BadStatus),
+        }
+        if !is_json(&text("content-type")) {
+            return Err(Fault::MediaType);
+        }
+        if len > max_len {
+            return Err(Fault::TooLarge);
+        }
+        self.host.reply_body(len).ok_or(Fault::NotJson)
+    }
+
+    /// Replaces the body. The length goes first and comes back last, so that it can be missing but never wrong.
+    fn replace(&self, body: &Reduced) -> bool {
+        let held = self.policy.hold_headers && self.has_length;
+        if held && !self.host.remove_request_header("content-length") {
+            return false;
+        }
+        if !self.host.replace_request_body(body) {
+            // Nothing changed: the old length is right again. Without it the body leaves chunked.
+            if held {
+                self.set_length(self.body_len);
+            }
+            return false;
+        }
+        // Trailers need chunks on HTTP/1.1; a length would drop them.
+        if held && !self.has_trailers {
+            self.set_length(body.outgoing_len());
+        }
+        true
+    }
+
+    fn set_length(&self, len: usize) -> bool {
+        let set = self.host.set_request_header("content-length", &len.to_string());
+        if !set {
+            self.host.add(Metric::LengthNotSet, 1);
+        }
+        set
+    }
+
+    fn not_replaced(&mut self) -> Flow {
+        self.exchange.iter_mut().for_each(Exchange::not_sent);
+        self.settle(Flow::Continue)
+    }
+
+    fn resume_unless(&mut self, flow: Flow) {
+        if flow == Flow::Continue && std::mem::take(&mut self.paused) && !self.host.resume_request() {
+            log::error!("the host did not resume a request");
+        }
+    }
+
+    /// Counts the outcome, once.
+    fn settle(&mut self, flow: Flow) -> Flow {
+        let Some(exchange) = &self.exchange else { return flow };
+        let (Some(outcome), false) = (exchange.outcome(), self.settled) else { return flow };
+        self.settled = true;
+        self.in_flight.clear();
+        let report = exchange.report();
+        match outcome {
+            Outcome::Reduced => {
+                self.host.add(Metric::Reduced, 1);
+                self.host.add(Metric::IncomingBytes, count(report.sizes.0));
+                self.host.add(Metric::OutgoingBytes, count(report.sizes.1));
+                self.host.add(Metric::RemovedTokens, report.removed_tokens);
+                self.host.add(Metric::PairsDropped, count(report.dropped));
+                self.host.add(Metric::PairsTruncated, count(report.truncated));
+            }
+            Outcome::Untouched(skip) => self.host.add(Metric::Skipped(*skip), 1),
+        }
+        self.host.add(Metric::PairsAsked, count(report.asked));
+        for (skip, pairs) in &report.pairs_skipped {
+            self.host.add(Metric::Skipped(*skip), *pairs);
+        }
+        if let Some(fault) = report.fault {
+            self.host.add(Metric::Failed(fault), 1);
+        }
+        if report.degenerate {
+            self.host.add(Metric::EngineDegenerate, 1);
+        }
+        self.host.note(&report.line(Some(outcome)));
+        flow
+    }
+}
+
+fn count(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+/// `application/json` or anything that ends in `+json`.
+fn is_json(content_type: &str) -> bool {
+    let media_type = content_type.split_once(';').map_or(content_type, |(m, _)| m).trim().to_ascii_lowercase();
+    media_type == "application/json" || media_type.ends_with("+json")
+}

@@ -1,0 +1,84 @@
+//! What a request must be before it is touched: by its headers, then by what its body says about itself.
+
+use crate::{
+    dialect::{self, Dialect},
+    policy::{BoundModels, Engine, Policy, ProviderCompaction},
+    skip::Skip,
+    transcript::Transcript,
+};
+
+/// Looks request headers up, one at a time: each look is a host call.
+pub trait Headers {
+    /// The raw value of `name`, lower case; `None` when it is absent or the host does not give it.
+    fn get(&self, name: &str) -> Option<Vec<u8>>;
+}
+
+/// Headers with which a client seals the body it sends.
+const SEALS: [&str; 6] =
+    ["x-amz-content-sha256", "content-md5", "digest", "content-digest", "repr-digest", "signature-input"];
+
+/// Whether the body is worth holding back, cheapest question first.
+pub(super) fn headers(policy: &Policy, headers: &dyn Headers, end: bool) -> Result<&'static Dialect, Skip> {
+    let text = |name| headers.get(name).map(|v| String::from_utf8_lossy(&v).into_owned()).unwrap_or_default();
+    if end || text(":method") != "POST" {
+        return Err(Skip::NoBody);
+    }
+    let dialect = Dialect::of(&text(":path")).ok_or(Skip::OtherPath)?;
+    if !is_json(&text("content-type")) {
+        return Err(Skip::NotJsonType);
+    }
+    let encoding = text("content-encoding");
+    if !matches!(encoding.trim().to_ascii_lowercase().as_str(), "" | "identity") {
+        return Err(Skip::Encoded);
+    }
+    match text("content-length").trim().parse::<usize>() {
+        Ok(length) if length > policy.max_body_bytes => return Err(Skip::TooLarge),
+        // The payload is part of the body, so a body this short cannot reach the threshold.
+        Ok(length) if length < policy.threshold_bytes() => return Err(Skip::BelowThreshold),
+        Err(_) if !policy.buffer_unknown_length => return Err(Skip::UnknownLength),
+        _ => {}
+    }
+    if !policy.signed_after_filter && is_signed(headers, &text("authorization")) {
+        return Err(Skip::Signed);
+    }
+    match &policy.decider {
+        Some(decider) if decider.engine == Engine::Remote => {
+            let key = decider.api_key.as_ref();
+            if key.is_some_and(|key| key.value.is_none()) { Err(Skip::NoApiKey) } else { Ok(dialect) }
+        }
+        _ => Ok(dialect),
+    }
+}
+
+fn is_json(content_type: &str) -> bool {
+    let media_type = content_type.split_once(';').map_or(content_type, |(media_type, _)| media_type);
+    media_type.trim().eq_ignore_ascii_case("application/json")
+}
+
+fn is_signed(headers: &dyn Headers, authorization: &str) -> bool {
+    authorization.trim_start().starts_with("AWS4-") || SEALS.iter().any(|name| headers.get(name).is_some())
+}
+
+/// Whether the request as a whole may be touched.
+pub(super) fn prompt(policy: &Policy, transcript: &Transcript) -> Result<(), Skip> {
+    let prompt = &transcript.prompt;
+    let model = prompt.model.as_deref().unwrap_or_default();
+    if !policy.admits_model(model) {
+        return Err(Skip::ModelExcluded);
+    }
+    if transcript.payload() < policy.threshold_bytes() {
+        return Err(Skip::BelowThreshold);
+    }
+    if prompt.exact_body || (prompt.provider_edits && policy.provider_compaction == ProviderCompaction::Respect) {
+        return Err(Skip::ProviderEdits);
+    }
+    if dialect::reasoning_is_bound(model) {
+        let waived = prompt.drop_block && policy.allow_drop_block;
+        let without =
+            policy.bound_models == BoundModels::WithoutReasoning && !prompt.thinking && !transcript.has_reasoning();
+        if !waived && !without {
+            return Err(Skip::BoundModel);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,6 @@
+//! The proxy-wasm ABI as a [`crate::driver::Host`]. Nothing is decided here.
+
+pub(crate) mod abi;
+mod meters;
+mod root;
+mod stream;

@@ -1,0 +1,163 @@
+//! One request of the host as a [`Driver`].
+
+use super::{
+    abi::{self, Buffer, Map},
+    meters::Meters,
+};
+use crate::{
+    cut::Reduced,
+    driver::{Driver, Flow, Host},
+    hold::{Hold, Watch},
+    metrics::Metric,
+    policy::{Decider, Policy},
+};
+use proxy_wasm::{
+    hostcalls,
+    traits::{Context, HttpContext},
+    types::Action,
+};
+use std::{cell::RefCell, rc::Rc, time::Duration};
+
+pub(super) struct Stream {
+    context: u32,
+    watch: Rc<RefCell<Watch>>,
+    driver: Driver<Request>,
+}
+
+impl Stream {
+    pub(super) fn new(context: u32, policy: Rc<Policy>, (meters, watch): (Rc<Meters>, Rc<RefCell<Watch>>)) -> Self {
+        let request = Request { meters, watch: Rc::clone(&watch) };
+        Self { context, watch, driver: Driver::new(request, policy) }
+    }
+
+    fn was_released(&self) -> bool {
+        self.watch.try_borrow_mut().is_ok_and(|mut watch| watch.body_arrived(self.context) == Hold::Released)
+    }
+}
+
+fn action(flow: Flow) -> Action {
+    match flow {
+        Flow::Continue => Action::Continue,
+        Flow::Pause => Action::Pause,
+    }
+}
+
+impl Context for Stream {
+    fn on_http_call_response(&mut self, token: u32, headers: usize, body_len: usize, _: usize) {
+        self.driver.on_engine_reply(token, headers, body_len);
+    }
+}
+
+impl HttpContext for Stream {
+    fn on_http_request_headers(&mut self, _: usize, end: bool) -> Action {
+        let flow = self.driver.on_request_headers(end);
+        if let (Flow::Pause, Ok(mut watch)) = (flow, self.watch.try_borrow_mut()) {
+            watch.began(self.context, self.driver.host().now());
+        }
+        action(flow)
+    }
+
+    fn on_http_request_body(&mut self, len: usize, end: bool) -> Action {
+        let released = self.was_released();
+        action(if released { self.driver.on_hold_released() } else { self.driver.on_request_body(len, end) })
+    }
+
+    fn on_http_request_trailers(&mut self, _: usize) -> Action {
+        let released = self.was_released();
+        action(if released { self.driver.on_hold_released() } else { self.driver.on_request_trailers() })
+    }
+
+    fn on_log(&mut self) {
+        if self.was_released() {
+            self.driver.on_hold_released();
+        }
+        if let Ok(mut watch) = self.watch.try_borrow_mut() {
+            watch.ended(self.context);
+        }
+        self.driver.on_stream_end();
+    }
+}
+
+/// The request of the current context.
+struct Request {
+    meters: Rc<Meters>,
+    watch: Rc<RefCell<Watch>>,
+}
+
+impl Host for Request {
+    fn request_header(&self, name: &str) -> Option<Vec<u8>> {
+        present(abi::header(Map::Request, name))
+    }
+
+    fn set_request_header(&self, name: &str, value: &str) -> bool {
+        abi::set_header(Map::Request, name, value).is_ok()
+    }
+
+    fn remove_request_header(&self, name: &str) -> bool {
+        abi::remove_header(Map::Request, name).is_ok()
+    }
+
+    fn request_body(&self, len: usize) -> Option<Vec<u8>> {
+        // One byte more than expected shows a body that grew behind our back.
+        abi::buffer(Buffer::RequestBody, len.saturating_add(1)).ok().filter(|body| body.len() == len)
+    }
+
+    fn replace_request_body(&self, body: &Reduced) -> bool {
+        abi::replace_start(Buffer::RequestBody, body.replaces(), body.prefix()).is_ok()
+    }
+
+    fn may_hold(&self) -> bool {
+        self.watch.try_borrow_mut().is_ok_and(|mut watch| watch.may_hold(self.now()))
+    }
+
+    fn resume_request(&self) -> bool {
+        abi::continue_request().is_ok()
+    }
+
+    fn dispatch(&self, decider: &Decider, body: &[u8], timeout: Duration) -> Option<u32> {
+        let scheme = if decider.endpoint.tls { "https" } else { "http" };
+        let mut headers = vec![
+            (":method", "POST"),
+            (":scheme", scheme),
+            (":authority", decider.endpoint.authority.as_str()),
+            (":path", decider.endpoint.path.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json"),
+        ];
+        let key = decider.api_key.as_ref().and_then(|key| key.value.as_ref());
+        let bearer = key.map(|key| format!("Bearer {}", key.expose()));
+        headers.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
+        hostcalls::dispatch_http_call(&decider.cluster, headers, Some(body), Vec::new(), timeout).ok()
+    }
+
+    fn reply_header(&self, name: &str) -> Option<Vec<u8>> {
+        present(abi::header(Map::Reply, name))
+    }
+
+    fn reply_body(&self, len: usize) -> Option<Vec<u8>> {
+        abi::buffer(Buffer::ReplyBody, len).ok()
+    }
+
+    fn now(&self) -> Duration {
+        abi::now().unwrap_or_default()
+    }
+
+    fn add(&self, metric: Metric, by: u64) {
+        self.meters.add(metric, by);
+    }
+
+    fn record(&self, metric: Metric, value: u64) {
+        self.meters.record(metric, value);
+    }
+
+    fn note(&self, line: &str) {
+        if abi::set_property("context_compaction", line).is_err() {
+            log::debug!("the host took no access-log field");
+        }
+    }
+}
+
+/// Some hosts answer an absent header with an empty value.
+fn present(value: Result<Vec<u8>, abi::Refused>) -> Option<Vec<u8>> {
+    value.ok().filter(|value| !value.is_empty())
+}
