@@ -1,0 +1,135 @@
+//! What must hold of a reduced body, read with an ordinary JSON parser: it shares no code with the filter.
+
+use serde_json::Value;
+
+use super::ranges;
+
+/// Everything that is wrong with `outgoing` as a reduction of `incoming`; nothing when all holds.
+pub fn complaints(incoming: &[u8], outgoing: &[u8]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    if let Err(at) = ranges::removed(incoming, outgoing) {
+        complaints.push(format!("byte {at} is not the incoming body minus ranges"));
+    }
+    let (before, after): (Value, Value) = match (serde_json::from_slice(incoming), serde_json::from_slice(outgoing)) {
+        (Ok(before), Ok(after)) => (before, after),
+        (Err(_), _) if incoming == outgoing => return complaints,
+        (_, after) => {
+            complaints.push(format!("does not parse: {after:?}"));
+            return complaints;
+        }
+    };
+    if without_messages(&before) != without_messages(&after) {
+        complaints.push("a member beside the messages changed".to_owned());
+    }
+    let (was, is) = (messages(&before), messages(&after));
+    if prose(was) != prose(is) {
+        complaints.push("prose changed".to_owned());
+    }
+    if was.last() != is.last() {
+        complaints.push("the last message changed".to_owned());
+    }
+    if first_speaker(was) != first_speaker(is) {
+        complaints.push("another role speaks first".to_owned());
+    }
+    if unpaired(is) > unpaired(was) {
+        complaints.push(format!("{} calls or results without their other half", unpaired(is)));
+    }
+    if empty(is) > empty(was) {
+        complaints.push("a message or array was emptied".to_owned());
+    }
+    complaints
+}
+
+fn without_messages(body: &Value) -> Value {
+    let mut rest = body.clone();
+    rest.as_object_mut().map(|members| members.remove("messages"));
+    rest
+}
+
+fn messages(body: &Value) -> &[Value] {
+    body["messages"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Role and text of everything that is neither call nor result, in order.
+pub fn prose(messages: &[Value]) -> Vec<(String, String)> {
+    let mut prose = Vec::new();
+    for message in messages.iter().filter(|m| !matches!(m["role"].as_str(), Some("tool" | "function"))) {
+        let role = message["role"].as_str().unwrap_or_default();
+        let mut say = |text: &str| {
+            if !text.trim().is_empty() {
+                prose.push((role.to_owned(), text.to_owned()));
+            }
+        };
+        match &message["content"] {
+            Value::String(text) => say(text),
+            Value::Array(parts) => parts.iter().filter(|p| !is_tool(p)).for_each(|p| match p["text"].as_str() {
+                Some(text) => say(text),
+                None => say(&p.to_string()),
+            }),
+            _ => {}
+        }
+    }
+    prose
+}
+
+fn is_tool(part: &Value) -> bool {
+    matches!(part["type"].as_str(), Some("tool_use" | "tool_result"))
+}
+
+fn first_speaker(messages: &[Value]) -> Option<&str> {
+    messages.iter().filter_map(|m| m["role"].as_str()).find(|role| !matches!(*role, "system" | "developer"))
+}
+
+/// Calls that the next messages do not answer, plus results that answer no call of the messages right before.
+fn unpaired(messages: &[Value]) -> usize {
+    let mut open: Vec<String> = Vec::new();
+    let mut unpaired = 0;
+    for message in messages {
+        let (calls, results) = (calls(message), results(message));
+        let answers = !results.is_empty();
+        for id in results {
+            match open.iter().position(|o| *o == id) {
+                Some(at) => _ = open.swap_remove(at),
+                None => unpaired += 1,
+            }
+        }
+        if !answers || !calls.is_empty() {
+            unpaired += open.len();
+            open = calls;
+        }
+    }
+    unpaired + open.len()
+}
+
+fn calls(message: &Value) -> Vec<String> {
+    let listed = message["tool_calls"].as_array().into_iter().flatten();
+    let blocks = message["content"].as_array().into_iter().flatten().filter(|b| b["type"] == "tool_use");
+    let legacy = message["function_call"]["name"].as_str().map(str::to_owned);
+    listed.chain(blocks).map(|c| c["id"].to_string()).chain(legacy).collect()
+}
+
+fn results(message: &Value) -> Vec<String> {
+    let blocks = message["content"].as_array().into_iter().flatten().filter(|b| b["type"] == "tool_result");
+    let mut ids: Vec<String> = blocks.map(|b| b["tool_use_id"].to_string()).collect();
+    match message["role"].as_str() {
+        Some("tool") => ids.push(message["tool_call_id"].to_string()),
+        Some("function") => ids.extend(message["name"].as_str().map(str::to_owned)),
+        _ => {}
+    }
+    ids
+}
+
+/// Messages that say nothing and call nothing, and empty arrays anywhere in a message.
+fn empty(messages: &[Value]) -> usize {
+    let nothing = |value: &Value| match value {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    };
+    let silent = |m: &&Value| nothing(&m["content"]) && nothing(&m["tool_calls"]) && nothing(&m["function_call"]);
+    let parts = |m: &Value| m["content"].as_array().cloned().unwrap_or_default();
+    let hollow = |m: &Value| parts(m).iter().filter(|p| p["content"] == Value::Array(Vec::new())).count();
+    let arrays = |m: &Value| ["content", "tool_calls"].iter().filter(|k| m[**k] == Value::Array(Vec::new())).count();
+    messages.iter().filter(silent).count() + messages.iter().map(|m| hollow(m) + arrays(m)).sum::<usize>()
+}

@@ -1,0 +1,166 @@
+//! Checks every Envoy configuration of a folder before it is deployed: with the filter's own rules first, so that each
+//! problem comes with its field, then with Envoy's `--mode validate`, which runs the module too.
+//!
+//! `cargo run --example validate -- envoy`
+
+mod support;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use context_compaction::policy::{Endpoint, Policy};
+use serde_json::{Value, json};
+use support::{
+    Failure, Result,
+    envoy::{self, Process},
+    exchange::NoEnvironment,
+    paths,
+};
+
+/// Checks every Envoy configuration of a folder.
+#[derive(Parser)]
+struct Arguments {
+    /// Folders with YAML files, or single files.
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(&Arguments::parse()).await {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(bad) => {
+            eprintln!("{bad} of the files would be refused");
+            ExitCode::FAILURE
+        }
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<usize> {
+    let mut files = Vec::new();
+    for path in &arguments.paths {
+        collect(path, &mut files)?;
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(Failure::new("no YAML file found"));
+    }
+    let mut bad = 0;
+    for file in files {
+        let problems = check(&file).await?;
+        println!("{:<40} {}", file.display(), if problems.is_empty() { "ok" } else { "REFUSED" });
+        for problem in &problems {
+            println!("    {problem}");
+        }
+        bad += usize::from(!problems.is_empty());
+    }
+    Ok(bad)
+}
+
+fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    if !path.is_dir() {
+        if !path.exists() {
+            return Err(Failure::new(format!("{}: no such file or folder", path.display())));
+        }
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(path)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|e| e == "yaml" || e == "yml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+async fn check(file: &Path) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(file)?;
+    let mut bootstrap: Value = match serde_yaml_ng::from_str(&text) {
+        Ok(bootstrap) => bootstrap,
+        Err(error) => return Ok(vec![format!("not YAML: {error}")]),
+    };
+    let mut problems = Vec::new();
+    let clusters = bootstrap["static_resources"]["clusters"].clone();
+    for_each_filter(&mut bootstrap, &mut |filter| {
+        problems.extend(check_filter(filter, &clusters));
+        filter["vm_config"]["code"]["local"]["filename"] = json!(paths::filter_wasm().unwrap_or_default());
+    });
+    if !problems.is_empty() {
+        return Ok(problems);
+    }
+    let validation = envoy::validate_bootstrap(&bootstrap, &Process::default()).await?;
+    if !validation.ok {
+        let lines = validation.output.lines().filter(|l| l.contains("rror") || l.contains("refused"));
+        problems.extend(lines.map(str::to_owned));
+        problems.push("Envoy refuses the file".to_owned());
+    }
+    Ok(problems)
+}
+
+/// Visits the plugin configuration of every wasm filter, wherever it stands. Bootstraps are read by depth-first search,
+/// with a stack of its own.
+fn for_each_filter(bootstrap: &mut Value, visit: &mut impl FnMut(&mut Value)) {
+    let mut waiting = vec![bootstrap];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Object(members) => {
+                let wasm = members.get("@type").and_then(Value::as_str).is_some_and(|t| t.ends_with("wasm.v3.Wasm"));
+                if let Some(filter) = members.get_mut("config").filter(|_| wasm) {
+                    visit(filter);
+                }
+                waiting.extend(members.values_mut());
+            }
+            Value::Array(items) => waiting.extend(items),
+            _ => {}
+        }
+    }
+}
+
+fn check_filter(filter: &Value, clusters: &Value) -> Vec<String> {
+    let configuration = &filter["configuration"];
+    let is_text = configuration["@type"].as_str().is_some_and(|t| t.ends_with("google.protobuf.StringValue"));
+    if !configuration.is_null() && !is_text {
+        return vec!["configuration: must be a google.protobuf.StringValue that holds JSON text".to_owned()];
+    }
+    let text = configuration["value"].as_str().unwrap_or_default();
+    match Policy::parse(text.as_bytes(), &NoEnvironment) {
+        Err(problems) => problems.iter().map(ToString::to_string).collect(),
+        Ok(policy) => policy
+            .decider
+            .iter()
+            .filter_map(|decider| unreachable_endpoint(&decider.endpoint, &decider.cluster, clusters))
+            .collect(),
+    }
+}
+
+/// Why calls to `endpoint` would not arrive there through the cluster of this name.
+fn unreachable_endpoint(endpoint: &Endpoint, name: &str, clusters: &Value) -> Option<String> {
+    let Some(cluster) = clusters.as_array().into_iter().flatten().find(|c| c["name"] == name) else {
+        return Some(format!("cluster: there is no cluster {name} in this file"));
+    };
+    let host = endpoint.host();
+    let port = endpoint.authority.rsplit(':').next().and_then(|port| port.parse::<u64>().ok());
+    if cluster["type"] == "ORIGINAL_DST" {
+        let address = host.parse::<IpAddr>().is_ok();
+        return (!address).then(|| {
+            format!(
+                "endpoint: cluster {name} follows addresses only; make it STRICT_DNS with the endpoint's name and port"
+            )
+        });
+    }
+    let addresses = cluster["load_assignment"]["endpoints"].as_array().into_iter().flatten();
+    let reached = addresses.flat_map(|e| e["lb_endpoints"].as_array().into_iter().flatten()).any(|e| {
+        let socket = &e["endpoint"]["address"]["socket_address"];
+        socket["address"] == host && socket["port_value"].as_u64() == port
+    });
+    (!reached).then(|| format!("endpoint: cluster {name} does not reach the endpoint's host and port"))
+}

@@ -1,0 +1,54 @@
+//! The written cases through the core, without a proxy: what the dialects of this version must take out and leave.
+
+#[path = "../examples/support/mod.rs"]
+mod support;
+
+use serde_json::Value;
+use support::{cases, cases::Case, exchange};
+
+const DIALECTS: [&str; 2] = ["openai_chat", "anthropic"];
+
+fn served_cases() -> Vec<Case> {
+    if !cases::available() {
+        eprintln!("skipped: the cases are not beside this repository (../shared/cases)");
+        return Vec::new();
+    }
+    let all = cases::load_all().expect("the cases load");
+    all.into_iter().filter(|c| DIALECTS.contains(&c.expect["format"].as_str().unwrap_or_default())).collect()
+}
+
+/// What the engine of a case answers for one pair; `None` where the engine is to fail.
+fn needed(case: &Case, about: &Value) -> Option<exchange::Needed> {
+    let engine = &case.expect["engine"];
+    if let Some(markers) = engine["drop_if_call_contains"].as_array() {
+        let text = about.to_string();
+        let hit = markers.iter().filter_map(Value::as_str).any(|marker| text.contains(marker));
+        return Some(if hit { (0.02, 0.02) } else { (0.98, 0.98) });
+    }
+    match engine.as_str() {
+        Some("drop_all") => Some((0.02, 0.02)),
+        Some("keep_call_shorten_result") => Some((0.98, 0.02)),
+        _ => None,
+    }
+}
+
+#[test]
+fn every_case_of_these_dialects_holds() {
+    for case in served_cases() {
+        let policy = exchange::policy(&case.configuration("http://127.0.0.1:1"));
+        let headers = case.headers();
+        let run = |body: &[u8]| {
+            let mut judge = |_: &str, about: &Value| needed(&case, about).unwrap_or((2.0, 2.0));
+            exchange::run(&policy, case.path(), &headers, body, &mut judge)
+        };
+        let ran: Vec<_> = case.bodies.iter().map(|body| run(body)).collect();
+        let outgoing: Vec<_> = ran.iter().map(|r| &r.outgoing).collect();
+        if let Err(complaint) = case.check(&outgoing) {
+            panic!("{complaint}\n{:?}", ran.iter().map(|r| (r.outcome, &r.report)).collect::<Vec<_>>());
+        }
+        for (body, before) in case.bodies.iter().zip(&ran) {
+            assert_eq!(run(body).outgoing, before.outgoing, "{}: the same body twice", case.slug);
+        }
+        println!("{:45} {}", case.slug, ran[0].report.line(Some(&ran[0].outcome)));
+    }
+}

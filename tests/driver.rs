@@ -1,0 +1,366 @@
+//! The driver on a fake host that calls back in random order, refuses at random and loses clients: each request leaves
+//! exactly once, whole or reduced.
+
+#[path = "../examples/support/mod.rs"]
+mod support;
+
+use std::{cell::RefCell, collections::HashMap, rc::Rc, time::Duration};
+
+use context_compaction::{
+    cut::Reduced,
+    driver::{Driver, Flow, Host},
+    exchange::Outcome,
+    metrics::Metric,
+    policy::{Decider, Policy},
+    skip::{Scope, Skip},
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use serde_json::{Value, json};
+use support::{exchange, invariants};
+
+const RUNS: u64 = 20_000;
+
+/// Headers and body of an engine's reply.
+type Reply = (Vec<(&'static str, Vec<u8>)>, Vec<u8>);
+
+/// What Envoy keeps of one stream, as far as the filter can see and change it.
+struct World {
+    rng: StdRng,
+    refuses: f64,
+    hold: bool,
+    headers: HashMap<String, Vec<u8>>,
+    /// Headers can be read and changed while they have not left.
+    headers_left: bool,
+    buffered: Vec<u8>,
+    /// Whether the last callback paused the request with its body complete.
+    paused: bool,
+    left: Vec<Vec<u8>>,
+    calls: Vec<(u32, Vec<u8>)>,
+    next_token: u32,
+    reply: Option<Reply>,
+    clock: Duration,
+    counts: HashMap<Metric, u64>,
+    notes: Vec<String>,
+}
+
+impl World {
+    fn refuses(&mut self) -> bool {
+        let share = self.refuses;
+        self.rng.random_bool(share)
+    }
+
+    fn release(&mut self) {
+        let body = std::mem::take(&mut self.buffered);
+        self.headers_left = true;
+        self.paused = false;
+        self.left.push(body);
+    }
+}
+
+#[derive(Clone)]
+struct FakeHost(Rc<RefCell<World>>);
+
+impl Host for FakeHost {
+    fn request_header(&self, name: &str) -> Option<Vec<u8>> {
+        let world = self.0.borrow();
+        if world.headers_left { None } else { world.headers.get(name).cloned() }
+    }
+
+    fn set_request_header(&self, name: &str, value: &str) -> bool {
+        let mut world = self.0.borrow_mut();
+        if world.headers_left || world.refuses() {
+            return false;
+        }
+        world.headers.insert(name.to_owned(), value.as_bytes().to_vec());
+        true
+    }
+
+    fn remove_request_header(&self, name: &str) -> bool {
+        let mut world = self.0.borrow_mut();
+        if world.headers_left || world.refuses() {
+            return false;
+        }
+        world.headers.remove(name);
+        true
+    }
+
+    fn request_body(&self, len: usize) -> Option<Vec<u8>> {
+        let mut world = self.0.borrow_mut();
+        if world.refuses() || world.buffered.len() != len { None } else { Some(world.buffered.clone()) }
+    }
+
+    fn replace_request_body(&self, body: &Reduced) -> bool {
+        let mut world = self.0.borrow_mut();
+        assert!(world.left.is_empty(), "a body is replaced that has already left");
+        if world.refuses() {
+            return false;
+        }
+        world.buffered = body.to_vec(&world.buffered);
+        true
+    }
+
+    fn may_hold(&self) -> bool {
+        !self.0.borrow_mut().refuses()
+    }
+
+    fn resume_request(&self) -> bool {
+        let mut world = self.0.borrow_mut();
+        assert!(world.paused, "resumed without being paused");
+        world.release();
+        true
+    }
+
+    fn dispatch(&self, _: &Decider, body: &[u8], timeout: Duration) -> Option<u32> {
+        assert!(timeout >= Duration::from_millis(1), "Envoy takes zero as no timeout");
+        let mut world = self.0.borrow_mut();
+        if world.refuses() {
+            return None;
+        }
+        world.next_token += 1;
+        let token = world.next_token;
+        world.calls.push((token, body.to_vec()));
+        Some(token)
+    }
+
+    fn reply_header(&self, name: &str) -> Option<Vec<u8>> {
+        let world = self.0.borrow();
+        let (headers, _) = world.reply.as_ref().expect("reply headers are read only inside a reply");
+        headers.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
+    }
+
+    fn reply_body(&self, len: usize) -> Option<Vec<u8>> {
+        let world = self.0.borrow();
+        let (_, body) = world.reply.as_ref().expect("a reply body is read only inside a reply");
+        Some(body.iter().copied().take(len).collect())
+    }
+
+    fn now(&self) -> Duration {
+        self.0.borrow().clock
+    }
+
+    fn add(&self, metric: Metric, by: u64) {
+        *self.0.borrow_mut().counts.entry(metric).or_default() += by;
+    }
+
+    fn record(&self, _: Metric, _: u64) {}
+
+    fn note(&self, line: &str) {
+        self.0.borrow_mut().notes.push(line.to_owned());
+    }
+}
+
+/// A conversation of `pairs` reads, each followed by the next.
+fn conversation(pairs: usize) -> Vec<u8> {
+    let mut messages = vec![json!({"role": "user", "content": "Go."})];
+    for n in 0..pairs {
+        let call = json!({"id": format!("c{n}"), "type": "function", "function": {"name": "read", "arguments": "{}"}});
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        messages.push(
+            json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": format!("r{n} {}", "x".repeat(50))}),
+        );
+    }
+    messages.push(json!({"role": "assistant", "content": "Done."}));
+    messages.push(json!({"role": "user", "content": "Thanks."}));
+    json!({"model": "gpt-4o", "messages": messages}).to_string().into_bytes()
+}
+
+/// The policies of both header modes, made once.
+fn policies() -> [Rc<Policy>; 2] {
+    [policy(false), policy(true)]
+}
+
+fn policy(hold: bool) -> Rc<Policy> {
+    exchange::policy(&exchange::configuration(json!({
+        "threshold_tokens": 0, "floor_bytes": 0, "preserve_recent": 0, "min_reduction": 0, "timeout_ms": 100,
+        "hold_headers": hold, "buffer_unknown_length": true, "max_body_bytes": 20_000,
+    })))
+}
+
+fn world(seed: u64, hold: bool, body: &[u8]) -> World {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let refuses = if rng.random_bool(0.5) { 0.0 } else { 0.1 };
+    let mut headers = HashMap::from([
+        (":method".to_owned(), b"POST".to_vec()),
+        (":path".to_owned(), b"/v1/chat/completions".to_vec()),
+        ("content-type".to_owned(), b"application/json".to_vec()),
+    ]);
+    if rng.random_bool(0.8) {
+        headers.insert("content-length".to_owned(), body.len().to_string().into_bytes());
+    }
+    World {
+        rng,
+        refuses,
+        hold,
+        headers,
+        headers_left: false,
+        buffered: Vec::new(),
+        paused: false,
+        left: Vec::new(),
+        calls: Vec::new(),
+        next_token: 0,
+        reply: None,
+        clock: Duration::from_secs(1),
+        counts: HashMap::new(),
+        notes: Vec::new(),
+    }
+}
+
+/// Delivers the request as Envoy would. Says whether the filter let it go in the middle of the body.
+fn deliver(driver: &mut Driver<FakeHost>, shared: &Rc<RefCell<World>>, body: &[u8]) -> bool {
+    let flow = driver.on_request_headers(false);
+    let hold = shared.borrow().hold;
+    assert!(flow == Flow::Continue || hold, "portable mode never holds headers");
+    shared.borrow_mut().headers_left = flow == Flow::Continue;
+    let mut given_up = flow == Flow::Continue && driver.outcome().is_some();
+    let trailers = shared.borrow_mut().rng.random_bool(0.2);
+    let mut at = 0;
+    while at < body.len() {
+        let chunk = shared.borrow_mut().rng.random_range(1..=body.len()).min(body.len() - at);
+        shared.borrow_mut().buffered.extend(&body[at..at + chunk]);
+        at += chunk;
+        let end = at == body.len() && !trailers;
+        let flow = driver.on_request_body(if given_up { chunk } else { at }, end);
+        if given_up {
+            assert_eq!(flow, Flow::Continue, "a request that was let go is held again");
+        } else if flow == Flow::Continue {
+            given_up = true;
+        }
+        shared.borrow_mut().paused = end && flow == Flow::Pause;
+    }
+    if trailers {
+        let flow = driver.on_request_trailers();
+        assert!(!given_up || flow == Flow::Continue);
+        given_up |= flow == Flow::Continue;
+        shared.borrow_mut().paused = flow == Flow::Pause;
+    }
+    if given_up {
+        shared.borrow_mut().release();
+    }
+    given_up
+}
+
+/// Answers every call, in random order, in random ways; stops early when the client leaves.
+fn reply_to_all(driver: &mut Driver<FakeHost>, shared: &Rc<RefCell<World>>, client_leaves: bool) -> bool {
+    loop {
+        let (token, body) = {
+            let mut world = shared.borrow_mut();
+            if world.calls.is_empty() {
+                return false;
+            }
+            if client_leaves && world.rng.random_bool(0.3) {
+                return true;
+            }
+            let waiting = world.calls.len();
+            let at = world.rng.random_range(0..waiting);
+            let passed = world.rng.random_range(0..60);
+            world.clock += Duration::from_millis(passed);
+            world.calls.swap_remove(at)
+        };
+        let (headers, body) = reply_to(&mut shared.borrow_mut().rng, &body);
+        let (count, len) = (headers.len(), body.len());
+        shared.borrow_mut().reply = Some((headers, body));
+        driver.on_engine_reply(token, count, len);
+        if shared.borrow_mut().rng.random_bool(0.1) {
+            driver.on_engine_reply(token, count, len); // the same token again
+            driver.on_engine_reply(token + 1_000, count, len); // one that nobody sent
+        }
+        shared.borrow_mut().reply = None;
+    }
+}
+
+fn reply_to(rng: &mut StdRng, body: &[u8]) -> Reply {
+    let request: Value = serde_json::from_slice(body).expect("an engine request is JSON");
+    let questions = request["questions"].as_object().expect("questions");
+    let answers: serde_json::Map<String, Value> = questions
+        .keys()
+        .map(|name| (name.clone(), json!({"type": "noul", "noul": f64::from(rng.random_range(0..3u8)) / 2.0})))
+        .collect();
+    let good = json!({"answers": answers}).to_string().into_bytes();
+    let with = |status: &str, kind: &str| {
+        vec![(":status", status.as_bytes().to_vec()), ("content-type", kind.as_bytes().to_vec())]
+    };
+    match rng.random_range(0..40) {
+        0 => (Vec::new(), Vec::new()),
+        1 => (with("500", "application/json"), good),
+        2 => (with("200", "text/html"), good),
+        3 => (with("200", "application/json"), b"{}".to_vec()),
+        4 => (vec![(":status", vec![0xff, 0xfe])], good),
+        _ => (with("200", "application/json; charset=utf-8"), good),
+    }
+}
+
+#[test]
+fn each_request_leaves_exactly_once_whole_or_reduced() {
+    let (mut reduced, mut engine_failed) = (0, 0);
+    let policies = policies();
+    for seed in 0..RUNS {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let hold = rng.random_bool(0.5);
+        // Mostly short; sometimes more than four calls of fourteen pairs.
+        let pairs = if rng.random_bool(0.01) { rng.random_range(56..80) } else { rng.random_range(0..4) };
+        let body = conversation(pairs);
+        let shared = Rc::new(RefCell::new(world(seed, hold, &body)));
+        let mut driver = Driver::new(FakeHost(Rc::clone(&shared)), Rc::clone(&policies[usize::from(hold)]));
+        deliver(&mut driver, &shared, &body);
+        let client_left = reply_to_all(&mut driver, &shared, rng.random_bool(0.1));
+        driver.on_stream_end();
+        let world = shared.borrow();
+        let outcome = *driver.outcome().expect("every request has an outcome");
+        let context = || format!("seed {seed}: {outcome} {:?}", world.notes);
+        if client_left && world.left.is_empty() {
+            assert_eq!(outcome, Outcome::Untouched(Skip::ClientGone), "{}", context());
+        } else {
+            assert_eq!(world.left.len(), 1, "{}", context());
+            check_body(&world, &body, outcome, &context());
+        }
+        assert_eq!(world.notes.len(), 1, "{}", context());
+        assert_eq!(ended(&world), 1, "{}", context());
+        reduced += u32::from(outcome == Outcome::Reduced);
+        engine_failed += u32::from(outcome == Outcome::Untouched(Skip::EngineFailed));
+    }
+    assert!(reduced > 2_000 && engine_failed > 500, "{reduced} reduced, {engine_failed} without an engine");
+}
+
+fn check_body(world: &World, body: &[u8], outcome: Outcome, context: &str) {
+    let left = &world.left[0];
+    assert_eq!(outcome == Outcome::Reduced, left != body, "{context}");
+    let complaints = invariants::complaints(body, left);
+    assert!(complaints.is_empty(), "{context}: {complaints:?}");
+    if let Some(length) = world.headers.get("content-length") {
+        assert_eq!(String::from_utf8_lossy(length), left.len().to_string(), "{context}");
+    }
+}
+
+/// How many outcomes were counted.
+fn ended(world: &World) -> u64 {
+    let is_outcome = |m: &Metric| match m {
+        Metric::Reduced => true,
+        Metric::Skipped(skip) => skip.scope() == Scope::Request,
+        _ => false,
+    };
+    world.counts.iter().filter(|(metric, _)| is_outcome(metric)).map(|(_, count)| count).sum()
+}
+
+#[test]
+fn at_most_four_calls_are_out_at_once() {
+    let body = conversation(14 * 6);
+    let shared = Rc::new(RefCell::new(world(1, true, &body)));
+    shared.borrow_mut().refuses = 0.0;
+    let mut driver = Driver::new(FakeHost(Rc::clone(&shared)), policy(true));
+    assert_eq!(driver.on_request_headers(false), Flow::Pause);
+    shared.borrow_mut().buffered.extend(&body);
+    assert_eq!(driver.on_request_body(body.len(), true), Flow::Pause);
+    assert_eq!(shared.borrow().calls.len(), 4);
+}
+
+#[test]
+fn without_a_configuration_nothing_is_even_read() {
+    let shared = Rc::new(RefCell::new(world(1, true, b"{}")));
+    let off = Policy::parse(b"", &exchange::NoEnvironment).expect("no configuration is fine");
+    let mut driver = Driver::new(FakeHost(Rc::clone(&shared)), Rc::new(off));
+    assert_eq!(driver.on_request_headers(false), Flow::Continue);
+    assert_eq!(driver.on_request_body(10_000_000, true), Flow::Continue);
+    assert_eq!(driver.on_request_trailers(), Flow::Continue);
+    driver.on_stream_end();
+    assert!(shared.borrow().counts.is_empty() && shared.borrow().notes.is_empty());
+}

@@ -1,0 +1,79 @@
+//! The written cases of the dialects that this version reads, in a real Envoy with a stub engine, in both header modes.
+
+#[path = "../examples/support/mod.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use support::{
+    Result,
+    cases::{self, Case, LISTENER_BUFFER},
+    client::Client,
+    engine::StubEngine,
+    engine_behaviour::Behaviour,
+    envoy::Envoy,
+    envoy_config::EnvoyConfig,
+    provider::Provider,
+    wasm_filter::WasmFilter,
+};
+
+const DIALECTS: [&str; 2] = ["openai_chat", "anthropic"];
+
+/// The cases of these dialects by configuration: one Envoy serves all cases that share one.
+fn by_configuration(endpoint: &str) -> Result<BTreeMap<String, (Value, Vec<Case>)>> {
+    let mut groups: BTreeMap<String, (Value, Vec<Case>)> = BTreeMap::new();
+    for case in cases::load_all()? {
+        if DIALECTS.contains(&case.expect["format"].as_str().unwrap_or_default()) {
+            let configuration = case.configuration(endpoint);
+            groups.entry(configuration.to_string()).or_insert_with(|| (configuration, Vec::new())).1.push(case);
+        }
+    }
+    Ok(groups)
+}
+
+async fn every_case_holds(hold: bool) -> Result<()> {
+    if !cases::available() {
+        eprintln!("skipped: the cases are not beside this repository (../shared/cases)");
+        return Ok(());
+    }
+    let provider = Provider::start()?;
+    let engine = StubEngine::start(Behaviour::DropAll)?;
+    for (mut configuration, cases) in by_configuration(&engine.endpoint())?.into_values() {
+        configuration["hold_headers"] = hold.into();
+        let filter = WasmFilter::new().configuration(&configuration).hold_flag(hold);
+        let config = EnvoyConfig::new(provider.address()).engine(engine.address()).filter(filter);
+        let envoy = Envoy::start(&config.listener_buffer(LISTENER_BUFFER)).await?;
+        let client = Client::http1(&envoy.url())?;
+        for case in cases {
+            for (name, behaviour) in case.engines()? {
+                engine.behave(behaviour)?;
+                run(&case, &client, &provider)
+                    .await
+                    .map_err(|e| e.while_doing(format!("engine {name}, hold {hold}")))?;
+            }
+        }
+        assert!(envoy.is_alive(), "{}", envoy.log());
+    }
+    Ok(())
+}
+
+async fn run(case: &Case, client: &Client, provider: &Provider) -> Result<()> {
+    let mut outgoing = Vec::new();
+    for body in &case.bodies {
+        let response = client.send("POST", case.path(), &case.headers(), body.clone()).await?;
+        assert_eq!(response.status, 200, "{}", case.slug);
+        outgoing.push(provider.take_one().await?.body.to_vec());
+    }
+    case.check(&outgoing)
+}
+
+#[tokio::test]
+async fn every_case_holds_with_held_headers() {
+    every_case_holds(true).await.expect("the cases hold");
+}
+
+#[tokio::test]
+async fn every_case_holds_in_portable_mode() {
+    every_case_holds(false).await.expect("the cases hold");
+}
