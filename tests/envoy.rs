@@ -12,113 +12,51 @@ use support::{
     envoy::{self, Envoy},
     envoy_config::EnvoyConfig,
     exchange::configuration,
-    invariants,
-    provider::{Provider, ProviderRequest},
+    provider::Provider,
+    scene::{CHAT, Scene, assert_reduced, conversation, eager},
     wasm_filter::WasmFilter,
 };
 
-const CHAT: &str = "/v1/chat/completions";
-
-/// A conversation of `pairs` reads of about `bytes` bytes each.
-fn conversation(pairs: usize, bytes: usize) -> Vec<u8> {
-    let mut messages = vec![json!({"role": "user", "content": "Go on, read them all."})];
-    for n in 0..pairs {
-        let arguments = format!("{{\"path\":\"src/f{n}.rs\"}}");
-        let call =
-            json!({"id": format!("c{n}"), "type": "function", "function": {"name": "read", "arguments": arguments}});
-        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
-        let text = format!("result {n}: ") + &"fn f() {}\n".repeat(bytes / 10);
-        messages.push(json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": text}));
-    }
-    messages.push(json!({"role": "assistant", "content": "All read."}));
-    messages.push(json!({"role": "user", "content": "Thanks, now sum up."}));
-    json!({"model": "gpt-4o", "messages": messages}).to_string().into_bytes()
-}
-
-/// Settings under which everything may leave.
-fn eager(engine: &StubEngine, hold: bool) -> Value {
-    configuration(json!({
-        "endpoint": engine.endpoint(), "threshold_tokens": 0, "preserve_recent": 0, "hold_headers": hold,
-    }))
-}
-
-struct Setup {
-    provider: Provider,
-    engine: StubEngine,
-    envoy: Envoy,
-}
-
-async fn setup(hold: bool, change: impl FnOnce(&mut Value), envoy: impl FnOnce(EnvoyConfig) -> EnvoyConfig) -> Setup {
-    let provider = Provider::start().expect("a provider");
-    let engine = StubEngine::start(Behaviour::DropAll).expect("an engine");
-    let mut settings = eager(&engine, hold);
-    change(&mut settings);
-    let filter = WasmFilter::new().configuration(&settings).hold_flag(hold).host_env_keys(&["KEY", "SWITCH"]);
-    let config = EnvoyConfig::new(provider.address()).engine(engine.address()).filter(filter);
-    let envoy = Envoy::start(&envoy(config)).await.expect("Envoy starts");
-    Setup { provider, engine, envoy }
-}
-
-impl Setup {
-    async fn send(&self, body: &[u8]) -> ProviderRequest {
-        let client = Client::http1(&self.envoy.url()).expect("a client");
-        let response = client.post(CHAT, body.to_vec()).await.expect("a response");
-        assert_eq!(response.status, 200, "{}", self.envoy.log());
-        self.provider.take_one().await.expect("the provider got the request")
-    }
-
-    async fn last_note(&self) -> String {
-        let count = self.envoy.access_log().len().max(1);
-        let log = self.envoy.wait_for_access_log(count).await.expect("an access log");
-        log.last().map(|entry| entry["filter_state"].to_string()).unwrap_or_default()
-    }
-}
-
-fn assert_reduced(body: &[u8], left: &[u8]) {
-    assert!(left.len() < body.len(), "nothing left the body");
-    assert_eq!(invariants::complaints(body, left), Vec::<String>::new());
-}
-
 #[tokio::test]
 async fn a_held_request_arrives_smaller_with_its_right_length() {
-    let setup = setup(true, |_| {}, |e| e).await;
+    let scene = Scene::start(true, |_| {}, |e| e).await;
     let body = conversation(20, 3000);
-    let arrived = setup.send(&body).await;
+    let arrived = scene.send(&body).await;
     assert_reduced(&body, &arrived.body);
     assert_eq!(arrived.header("content-length"), Some(arrived.body.len().to_string().as_bytes()));
-    assert_eq!(setup.engine.take().len(), 2, "twenty pairs are two requests");
-    let note = setup.last_note().await;
+    assert_eq!(scene.engine.take().len(), 2, "twenty pairs are two requests");
+    let note = scene.note(1).await;
     assert!(note.contains("reduced asked=20 dropped=20"), "{note}");
-    assert_eq!(setup.envoy.metric("context_compaction.requests_reduced").await.unwrap(), 1);
-    assert_eq!(setup.envoy.metric("context_compaction.pairs_dropped").await.unwrap(), 20);
+    assert_eq!(scene.count("requests_reduced").await, 1);
+    assert_eq!(scene.count("pairs_dropped").await, 20);
 }
 
 #[tokio::test]
 async fn portable_mode_needs_no_flag_and_sends_chunks() {
-    let setup = setup(false, |_| {}, |e| e).await;
+    let scene = Scene::start(false, |_| {}, |e| e).await;
     let body = conversation(5, 3000);
-    let arrived = setup.send(&body).await;
+    let arrived = scene.send(&body).await;
     assert_reduced(&body, &arrived.body);
     assert_eq!(arrived.header("content-length"), None);
-    setup.engine.behave(Behaviour::KeepAll).unwrap();
-    let arrived = setup.send(&body).await;
+    scene.engine.behave(Behaviour::KeepAll).unwrap();
+    let arrived = scene.send(&body).await;
     assert_eq!(arrived.body, body, "untouched, byte for byte");
 }
 
 #[tokio::test]
 async fn http2_on_both_sides_works_the_same() {
     for hold in [true, false] {
-        let setup = setup(hold, |_| {}, EnvoyConfig::upstream_http2).await;
+        let scene = Scene::start(hold, |_| {}, EnvoyConfig::upstream_http2).await;
         let body = conversation(5, 3000);
-        let client = Client::new(&setup.envoy.url(), Protocol::Http2).unwrap();
+        let client = Client::new(&scene.envoy.url(), Protocol::Http2).unwrap();
         assert_eq!(client.post(CHAT, body.clone()).await.unwrap().status, 200);
-        assert_reduced(&body, &setup.provider.take_one().await.unwrap().body);
+        assert_reduced(&body, &scene.provider.take_one().await.unwrap().body);
     }
 }
 
 #[tokio::test]
 async fn a_failing_engine_never_changes_or_loses_a_request() {
-    let setup = setup(true, |s| s["timeout_ms"] = json!(300), |e| e).await;
+    let scene = Scene::start(true, |s| s["timeout_ms"] = json!(300), |e| e).await;
     let body = conversation(4, 3000);
     let faults = [
         Behaviour::RefuseConnection,
@@ -133,24 +71,24 @@ async fn a_failing_engine_never_changes_or_loses_a_request() {
         Behaviour::DuplicateKeys,
         Behaviour::ResetMidBody,
     ];
-    for fault in faults {
+    for (index, fault) in faults.into_iter().enumerate() {
         let name = format!("{fault:?}");
-        setup.engine.behave(fault).unwrap();
-        let arrived = setup.send(&body).await;
+        scene.engine.behave(fault).unwrap();
+        let arrived = scene.send(&body).await;
         assert_eq!(arrived.body, body, "{name}");
         assert_eq!(arrived.header("content-length"), Some(body.len().to_string().as_bytes()), "{name}");
-        let note = setup.last_note().await;
+        let note = scene.note(index + 1).await;
         assert!(note.contains("untouched engine_failed"), "{name}: {note}");
     }
-    assert_eq!(setup.envoy.metric("context_compaction.request_skipped.engine_failed").await.unwrap(), 11);
-    setup.engine.behave(Behaviour::DropAll).unwrap();
-    assert_reduced(&body, &setup.send(&body).await.body);
+    assert_eq!(scene.count("request_skipped.engine_failed").await, 11);
+    scene.engine.behave(Behaviour::DropAll).unwrap();
+    assert_reduced(&body, &scene.send(&body).await.body);
 }
 
 #[tokio::test]
 async fn what_is_no_candidate_passes_untouched_and_unasked() {
-    let setup = setup(true, |s| s["max_body_bytes"] = json!(40_000), |e| e).await;
-    let client = Client::http1(&setup.envoy.url()).unwrap();
+    let scene = Scene::start(true, |s| s["max_body_bytes"] = json!(40_000), |e| e).await;
+    let client = Client::http1(&scene.envoy.url()).unwrap();
     let body = conversation(4, 3000);
     let json_type = ("content-type", "application/json");
     type Sent<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], Vec<u8>, &'a str);
@@ -167,34 +105,33 @@ async fn what_is_no_candidate_passes_untouched_and_unasked() {
     for (method, path, headers, body, reason) in requests {
         let response = client.send(method, path, headers, body.clone()).await.unwrap();
         assert_eq!(response.status, 200, "{reason}");
-        assert_eq!(setup.provider.take_one().await.unwrap().body, body, "{reason}");
-        let counter = format!("context_compaction.request_skipped.{reason}");
-        assert_eq!(setup.envoy.metric(&counter).await.unwrap(), 1, "{reason}");
+        assert_eq!(scene.provider.take_one().await.unwrap().body, body, "{reason}");
+        assert_eq!(scene.count(&format!("request_skipped.{reason}")).await, 1, "{reason}");
     }
-    assert_eq!(setup.engine.take().len(), 0);
+    assert_eq!(scene.engine.take().len(), 0);
 }
 
 #[tokio::test]
 async fn the_engine_gets_the_key_of_the_named_variable_and_nobody_else_does() {
     let change = |s: &mut Value| s["api_key_env"] = json!("KEY");
-    let setup = setup(true, change, |e| e.environment("KEY", "canary-4711")).await;
-    let arrived = setup.send(&conversation(3, 3000)).await;
-    let asked = setup.engine.take();
+    let scene = Scene::start(true, change, |e| e.environment("KEY", "canary-4711")).await;
+    let arrived = scene.send(&conversation(3, 3000)).await;
+    let asked = scene.engine.take();
     assert_eq!(asked[0].header("authorization"), Some(&b"Bearer canary-4711"[..]));
     assert_eq!(arrived.header("authorization"), None);
-    let dump = setup.envoy.admin_get("/config_dump").await.unwrap();
-    assert!(!dump.contains("canary-4711") && !setup.envoy.log().contains("canary-4711"));
+    let dump = scene.envoy.admin_get("/config_dump").await.unwrap();
+    assert!(!dump.contains("canary-4711") && !scene.envoy.log().contains("canary-4711"));
 }
 
 #[tokio::test]
 async fn a_local_engine_without_its_key_is_called_bare_and_a_remote_one_is_not_called() {
     let with_key = |s: &mut Value| s["api_key_env"] = json!("KEY");
-    let local = setup(true, with_key, |e| e).await;
+    let local = Scene::start(true, with_key, |e| e).await;
     let body = conversation(3, 3000);
     assert_reduced(&body, &local.send(&body).await.body);
     assert_eq!(local.engine.take()[0].header("authorization"), None);
     assert!(local.envoy.log().contains("KEY"), "a warning names the variable");
-    let remote = setup(
+    let remote = Scene::start(
         true,
         |s| {
             with_key(s);
@@ -206,7 +143,7 @@ async fn a_local_engine_without_its_key_is_called_bare_and_a_remote_one_is_not_c
     .await;
     assert_eq!(remote.send(&body).await.body, body);
     assert_eq!(remote.engine.take().len(), 0);
-    assert_eq!(remote.envoy.metric("context_compaction.request_skipped.no_api_key").await.unwrap(), 1);
+    assert_eq!(remote.count("request_skipped.no_api_key").await, 1);
 }
 
 #[tokio::test]
@@ -263,8 +200,8 @@ async fn a_bad_configuration_is_refused_by_envoy_with_the_fields_name() -> Resul
 
 #[tokio::test]
 async fn a_client_that_leaves_while_the_engine_thinks_costs_nothing_else() {
-    let setup = setup(true, |_| {}, |e| e).await;
-    setup.engine.behave(Behaviour::NeverAnswer).unwrap();
+    let scene = Scene::start(true, |_| {}, |e| e).await;
+    scene.engine.behave(Behaviour::NeverAnswer).unwrap();
     let body = conversation(4, 3000);
     let length = body.len().to_string();
     let headers: [(&str, &[u8]); 2] = [("content-type", b"application/json"), ("content-length", length.as_bytes())];
@@ -273,9 +210,9 @@ async fn a_client_that_leaves_while_the_engine_thinks_costs_nothing_else() {
         support::client::Step::Send([head, body.clone()].concat()),
         support::client::Step::Wait(std::time::Duration::from_millis(300)),
     ];
-    support::client::raw_and_leave(setup.envoy.address(), steps).await.unwrap();
-    setup.envoy.wait_for_access_log(1).await.unwrap();
-    assert_eq!(setup.envoy.metric("context_compaction.request_skipped.client_gone").await.unwrap(), 1);
-    setup.engine.behave(Behaviour::DropAll).unwrap();
-    assert_reduced(&body, &setup.send(&body).await.body);
+    support::client::raw_and_leave(scene.envoy.address(), steps).await.unwrap();
+    scene.envoy.wait_for_access_log(1).await.unwrap();
+    assert_eq!(scene.count("request_skipped.client_gone").await, 1);
+    scene.engine.behave(Behaviour::DropAll).unwrap();
+    assert_reduced(&body, &scene.send(&body).await.body);
 }

@@ -24,6 +24,7 @@ pub mod pairs;
 pub mod paths;
 pub mod provider;
 pub mod ranges;
+pub mod scene;
 pub mod tokens;
 pub mod wasm_filter;
 pub mod wire;
