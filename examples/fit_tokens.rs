@@ -472,6 +472,10 @@ fn add_paragraphs(corpus: &mut Corpus) {
 
 /// The longer translations of each program that is installed here; one text for each program.
 fn add_translations(corpus: &mut Corpus, locale: &Path, languages: &[&str]) -> Result<(), Failure> {
+    if !locale.exists() {
+        eprintln!("no translations: {} is missing; going on without {}", locale.display(), languages.join(", "));
+        return Ok(());
+    }
     for language in languages {
         let directory = locale.join(language).join("LC_MESSAGES");
         if !directory.exists() {

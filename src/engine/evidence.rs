@@ -26,14 +26,15 @@ pub(super) enum Class {
 }
 
 impl Class {
+    /// A name with words of two classes counts as the one that does more: `search_replace` edits.
     fn of(tool: &str) -> Self {
-        let tool = tool.to_ascii_lowercase();
-        let has = |words: &[&str]| words.iter().any(|w| tool.contains(w));
-        if has(&["edit", "write", "patch", "replace", "create", "insert", "delete"]) {
+        let words = words(tool);
+        let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
+        if has(&["edit", "write", "patch", "replace", "create", "insert", "delete", "update"]) {
             Self::Edit
-        } else if has(&["bash", "shell", "exec", "command", "terminal", "run"]) {
+        } else if has(&["shell", "bash", "exec", "execute", "command", "terminal", "run"]) {
             Self::Shell
-        } else if has(&["grep", "glob", "search", "find", "list", "ls"]) {
+        } else if has(&["search", "grep", "glob", "find", "list", "ls"]) {
             Self::Search
         } else if has(&["read", "view", "cat", "open", "fetch", "get"]) {
             Self::Read
@@ -51,6 +52,22 @@ impl Class {
             Self::Other => "other",
         }
     }
+}
+
+/// The words of `WebFetch`, `read_file` and `mcp__files__list`, in lower case.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut after_lower = false;
+    for c in name.chars() {
+        if !c.is_alphanumeric() || (after_lower && c.is_uppercase()) {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| c.is_alphanumeric()) {
+            word.extend(c.to_lowercase());
+        }
+        after_lower = c.is_lowercase();
+    }
+    words
 }
 
 /// What is known of every call without reading results.
@@ -101,7 +118,12 @@ impl Evidence {
         let mut lines: Vec<String> = newest
             .filter_map(|i| Some((i, self.known.get(*i)?)))
             .map(|(i, k)| {
-                let what = if k.call == this.call { "repeat" } else { k.class.name() };
+                let what = match (this.class, k.class) {
+                    _ if k.call == this.call => "repeat",
+                    // Other arguments read another part of it, and this part may stand nowhere else.
+                    (Class::Read, Class::Read) => "page",
+                    (_, later) => later.name(),
+                };
                 format!("p{} {what}", i.saturating_add(1))
             })
             .collect();
@@ -220,4 +242,60 @@ fn pieces(transcript: &Transcript) -> Vec<(Span, Piece)> {
 pub(super) fn goal(transcript: &Transcript) -> Option<&Span> {
     let is_user = |e: usize| transcript.elements.get(e).is_some_and(|e| e.role == Role::User);
     transcript.prose.iter().rfind(|p| is_user(p.element)).map(|p| &p.literal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::Dialect;
+
+    fn chat(calls: &[(&str, &str, &str)]) -> String {
+        let mut messages = vec![r#"{"role":"user","content":"Go."}"#.to_owned()];
+        for (n, (tool, arguments, result)) in calls.iter().enumerate() {
+            let arguments = serde_json::to_string(arguments).unwrap();
+            let result = serde_json::to_string(result).unwrap();
+            messages.push(format!(
+                r#"{{"role":"assistant","tool_calls":[{{"id":"{n}","function":{{"name":"{tool}","arguments":{arguments}}}}}]}}"#
+            ));
+            messages.push(format!(r#"{{"role":"tool","tool_call_id":"{n}","content":{result}}}"#));
+        }
+        format!(r#"{{"messages":[{}]}}"#, messages.join(","))
+    }
+
+    fn gathered(body: &str, asked: &[usize]) -> Evidence {
+        let doc = Document::parse(body.as_bytes()).unwrap();
+        let transcript = (Dialect::of("/v1/chat/completions").unwrap().read)(&doc).unwrap();
+        Evidence::gather(&doc, &transcript, asked, 10)
+    }
+
+    #[test]
+    fn later_calls_on_the_same_target_are_told_apart() {
+        let body = chat(&[
+            ("read_file", r#"{"path":"a.rs","offset":1}"#, "x"),
+            ("read_file", r#"{"path":"a.rs","offset":200}"#, "x"),
+            ("read_file", r#"{"path":"b.rs"}"#, "x"),
+            ("read_file", r#"{"path":"a.rs","offset":1}"#, "x"),
+            ("str_replace_edit", r#"{"path":"a.rs"}"#, "x"),
+            ("target_info", "{}", "x"),
+            ("target_info", "{}", "x"),
+        ]);
+        let evidence = gathered(&body, &[]);
+        assert_eq!(evidence.same_target_later(0), ["p2 page", "p4 repeat", "p5 edit"]);
+        assert_eq!(evidence.same_target_later(2), Vec::<String>::new());
+        assert_eq!(evidence.same_target_later(5), ["p7 repeat"], "no target: only exact repeats");
+        assert_eq!(evidence.known.iter().map(|k| k.class.name()).nth(5), Some("other"), "target does not get anything");
+    }
+
+    #[test]
+    fn only_names_that_the_rest_of_a_result_introduced_count_as_citations() {
+        let body = chat(&[
+            ("read", r#"{"path":"src/known.rs"}"#, "head_name0 and then tail_name1 and src/known.rs"),
+            ("grep", r#"{"pattern":"tail_name1 tail_name1"}"#, "none"),
+            ("grep", r#"{"pattern":"head_name0"}"#, "none"),
+            ("read", r#"{"path":"src/known.rs"}"#, "tail_name1 once more, later"),
+        ]);
+        let evidence = gathered(&body, &[0, 3]);
+        assert_eq!(evidence.cited_after(0), 1, "the head stays anyway, and the path was known before");
+        assert_eq!(evidence.cited_after(3), 0);
+    }
 }
