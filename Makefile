@@ -4,12 +4,13 @@ JEVCOMPAT_VERSION ?= 0.1.1
 SPARROW_VERSION ?= 0.2.0
 WASM_TARGET := wasm32-wasip1
 WASM := dist/context_compaction.wasm
+TRAP_WASM := dist/context_compaction.trap.wasm
 ENVOY_BIN ?= $(CURDIR)/.tools/envoy/_bin/envoy
 TOOLS_STAMP := .tools/installed-$(ENVOY_VERSION)-$(JEVCOMPAT_VERSION)-$(SPARROW_VERSION)
 export ENVOY_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm demo test lint validate tools engine clean check-rust check-python
+.PHONY: $(TRAP_WASM) help wasm demo test lint validate tools engine clean check-rust check-python
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,10 +21,15 @@ wasm: check-rust ## build dist/context_compaction.wasm
 	@cp target/$(WASM_TARGET)/release/context_compaction.wasm $(WASM)
 	@ls -l $(WASM) | awk '{print "$(WASM): " $$5 " bytes"}'
 
+$(TRAP_WASM): check-rust
+	cargo rustc --locked --target $(WASM_TARGET) --lib --crate-type cdylib --features trap
+	@mkdir -p dist
+	@cp target/$(WASM_TARGET)/debug/context_compaction.wasm $@
+
 demo: wasm tools ## send a conversation through a real Envoy and show what leaves (BODY=file.json for your own)
 	cargo run --locked --quiet --example demo -- $(if $(BODY),--body $(BODY))
 
-test: wasm tools ## unit, property, driver and Envoy tests
+test: wasm $(TRAP_WASM) tools ## unit, property, driver and Envoy tests
 	cargo test --locked
 
 lint: check-rust ## formatting and lints, natively and for the module

@@ -19,6 +19,12 @@ pub fn filter_wasm() -> Result<PathBuf> {
     existing("FILTER_WASM", "dist/context_compaction.wasm", "make wasm")
 }
 
+/// The build of the filter that traps on command.
+pub fn trapping_filter_wasm() -> Result<PathBuf> {
+    let trap = "dist/context_compaction.trap.wasm";
+    existing("TRAP_FILTER_WASM", trap, &format!("make {trap}"))
+}
+
 /// A file or folder of the data that stands beside the repository.
 pub fn shared(path: &str) -> PathBuf {
     repository().join("../shared").join(path)

@@ -23,6 +23,7 @@ pub struct WasmFilter {
     vm_id: String,
     host_env_keys: Vec<String>,
     over_ecds: bool,
+    traps: bool,
 }
 
 impl WasmFilter {
@@ -35,6 +36,7 @@ impl WasmFilter {
             vm_id: FILTER_NAME.to_owned(),
             host_env_keys: Vec::new(),
             over_ecds: false,
+            traps: false,
         }
     }
 
@@ -87,6 +89,13 @@ impl WasmFilter {
         self
     }
 
+    /// The build of the filter that traps where a request's header `x-trap` says: `headers`, `body` or `reply`.
+    #[must_use]
+    pub fn that_traps(mut self) -> Self {
+        self.traps = true;
+        self
+    }
+
     /// Delivers the filter through discovery, so that `Envoy::replace_filter` can change it while requests run.
     #[must_use]
     pub fn over_ecds(mut self) -> Self {
@@ -101,7 +110,7 @@ impl WasmFilter {
 
     /// The typed configuration of the filter.
     fn typed_config(&self) -> Result<Value> {
-        let wasm = paths::filter_wasm()?;
+        let wasm = if self.traps { paths::trapping_filter_wasm()? } else { paths::filter_wasm()? };
         let mut plugin = json!({
             "name": FILTER_NAME,
             "root_id": FILTER_NAME,

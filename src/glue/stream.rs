@@ -44,12 +44,14 @@ fn action(flow: Flow) -> Action {
 
 impl Context for Stream {
     fn on_http_call_response(&mut self, token: u32, headers: usize, body_len: usize, _: usize) {
+        trap_on_command("reply");
         self.driver.on_engine_reply(token, headers, body_len);
     }
 }
 
 impl HttpContext for Stream {
     fn on_http_request_headers(&mut self, _: usize, end: bool) -> Action {
+        trap_on_command("headers");
         let flow = self.driver.on_request_headers(end);
         if let (Flow::Pause, Ok(mut watch)) = (flow, self.watch.try_borrow_mut()) {
             watch.began(self.context, self.driver.host().now());
@@ -58,6 +60,7 @@ impl HttpContext for Stream {
     }
 
     fn on_http_request_body(&mut self, len: usize, end: bool) -> Action {
+        trap_on_command("body");
         let released = self.was_released();
         action(if released { self.driver.on_hold_released() } else { self.driver.on_request_body(len, end) })
     }
@@ -77,6 +80,17 @@ impl HttpContext for Stream {
         self.driver.on_stream_end();
     }
 }
+
+/// Shows what a trap does to a worker. No module that is shipped has it.
+#[cfg(feature = "trap")]
+fn trap_on_command(here: &str) {
+    if abi::header(Map::Request, "x-trap").is_ok_and(|place| place == here.as_bytes()) {
+        core::arch::wasm32::unreachable()
+    }
+}
+
+#[cfg(not(feature = "trap"))]
+fn trap_on_command(_: &str) {}
 
 /// The request of the current context.
 struct Request {
