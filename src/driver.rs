@@ -66,6 +66,8 @@ struct InFlight {
     call: usize,
     max_reply: usize,
     sent: Duration,
+    /// When the host gives up on it, at the earliest.
+    expires: Duration,
 }
 
 /// One request on one host.
@@ -77,9 +79,15 @@ pub struct Driver<H> {
     exchange: Option<Exchange>,
     in_flight: Vec<InFlight>,
     deadline: Option<Duration>,
+    /// When the callback that may send calls began.
+    began: Duration,
     body_len: usize,
     has_length: bool,
+    /// What content-length says.
+    announced_len: Option<usize>,
     has_trailers: bool,
+    /// The response has begun.
+    answered: bool,
     /// The last callback told the host to keep the request back, so it must be resumed.
     paused: bool,
     settled: bool,
@@ -95,9 +103,12 @@ impl<H: Host> Driver<H> {
             exchange,
             in_flight: Vec::new(),
             deadline: None,
+            began: Duration::ZERO,
             body_len: 0,
             has_length: false,
+            announced_len: None,
             has_trailers: false,
+            answered: false,
             paused: false,
             settled: false,
         }
@@ -120,7 +131,9 @@ impl<H: Host> Driver<H> {
         if exchange.on(Event::Headers { headers: &RequestHeaders(&self.host), end }) != Step::Hold {
             return self.settle(Flow::Continue);
         }
-        self.has_length = self.host.request_header("content-length").is_some();
+        let length = self.host.request_header("content-length");
+        self.has_length = length.is_some();
+        self.announced_len = length.and_then(|length| String::from_utf8(length).ok()?.trim().parse().ok());
         if self.policy.hold_headers {
             return if self.host.may_hold() { Flow::Pause } else { self.refuse(Skip::HoldUnsupported) };
         }
@@ -164,20 +177,25 @@ impl<H: Host> Driver<H> {
     pub fn on_engine_reply(&mut self, token: u32, headers: usize, body_len: usize) {
         let Some(at) = self.in_flight.iter().position(|c| c.token == token) else { return };
         let call = self.in_flight.swap_remove(at);
-        let now = self.host.now();
-        let elapsed = now.saturating_sub(call.sent).as_millis();
+        self.began = self.host.now();
+        let elapsed = self.began.saturating_sub(call.sent).as_millis();
         self.host.record(Metric::EngineMilliseconds, u64::try_from(elapsed).unwrap_or(u64::MAX));
-        let reply = self.reply(headers, body_len, call.max_reply, now);
+        let reply = self.reply(&call, headers, body_len);
         let event = Event::Reply { call: call.call, reply: reply.as_deref().map_err(|fault| *fault) };
         let flow = self.feed(event);
         self.resume_unless(flow);
     }
 
-    /// The stream is over. A request that is still undecided was given up by its client.
+    /// The response begins. Where the request is still undecided, another filter let it go or the host answers itself.
+    pub fn on_response(&mut self) {
+        self.answered = true;
+    }
+
+    /// The stream is over. A request that is still undecided and unanswered was given up by its client.
     pub fn on_stream_end(&mut self) {
         if !self.is_settled() {
             self.in_flight.clear();
-            self.refuse(Skip::ClientGone);
+            self.refuse(if self.answered { Skip::BodyUnavailable } else { Skip::ClientGone });
         }
     }
 
@@ -186,7 +204,10 @@ impl<H: Host> Driver<H> {
     }
 
     fn complete(&mut self) -> Flow {
-        let flow = self.feed_body();
+        self.began = self.host.now();
+        // A body that is too short went on in part behind our back.
+        let whole = self.announced_len.is_none_or(|len| len == self.body_len);
+        let flow = if whole { self.feed_body() } else { self.refuse(Skip::BodyUnavailable) };
         self.paused = flow == Flow::Pause;
         flow
     }
@@ -241,28 +262,42 @@ impl<H: Host> Driver<H> {
         let token = self.host.dispatch(decider, &question.body, left).ok_or(Fault::NotDispatched)?;
         self.host.add(Metric::EngineCalls, 1);
         self.host.add(Metric::EngineBytes, count(question.body.len()));
-        self.in_flight.push(InFlight { token, call: question.call, max_reply: question.max_reply, sent });
+        // Envoy's timer runs from the start of a round of its event loop: before this callback, and a bit more.
+        let early = left.checked_div(10).unwrap_or_default();
+        let expires = self.began.saturating_add(left).saturating_sub(early);
+        self.in_flight.push(InFlight { token, call: question.call, max_reply: question.max_reply, sent, expires });
         Ok(())
     }
 
-    fn reply(&self, headers: usize, len: usize, max_len: usize, now: Duration) -> Result<Vec<u8>, Fault> {
+    fn reply(&self, call: &InFlight, headers: usize, len: usize) -> Result<Vec<u8>, Fault> {
         if headers == 0 {
-            let late = self.deadline.is_some_and(|deadline| now >= deadline);
-            return Err(if late { Fault::Timeout } else { Fault::Reset });
+            return Err(if self.began >= call.expires { Fault::Timeout } else { Fault::Reset });
         }
         let text = |name| self.host.reply_header(name).and_then(|v| String::from_utf8(v).ok()).unwrap_or_default();
         match text(":status").parse() {
             Ok(200) => {}
-            Ok(status) => return Err(Fault::of_status(status)),
+            Ok(status) => return Err(self.fault_of(status)),
             Err(_) => return Err(Fault::BadStatus),
         }
         if !is_json(&text("content-type")) {
             return Err(Fault::MediaType);
         }
-        if len > max_len {
+        if len > call.max_reply {
             return Err(Fault::TooLarge);
         }
         self.host.reply_body(len).ok_or(Fault::NotJson)
+    }
+
+    /// What a status other than 200 means. Envoy stamps every reply that it got: one without the stamp is its own.
+    fn fault_of(&self, status: u16) -> Fault {
+        let has = |name| self.host.reply_header(name).is_some();
+        if has("x-envoy-upstream-service-time") {
+            Fault::of_status(status)
+        } else if has("x-envoy-overloaded") {
+            Fault::NotDispatched
+        } else {
+            Fault::of_no_reply(status)
+        }
     }
 
     /// Replaces the body. The length goes first and comes back last, so that it can be missing but never wrong.

@@ -21,15 +21,16 @@ macro_rules! faults {
 }
 
 faults! {
-    /// The host took no call: unknown cluster, no endpoint, circuit breaker full.
+    /// The host made no call: unknown cluster, no endpoint, name not resolved, circuit breaker full.
     NotDispatched = "not_dispatched",
-    /// No answer within `timeout_ms`, all calls of a request together.
+    /// No answer, or not all of it, within `timeout_ms`, all calls of a request together; or a gateway's 504.
     Timeout = "timeout",
-    /// The connection failed, or ended before the answer was complete.
+    /// The connection failed (refused, timed out, TLS), or ended before the answer was complete. An answer that is too
+    /// large even for Envoy, 32 MiB, looks the same from here.
     Reset = "reset",
     /// 401 or 403.
     Unauthorized = "unauthorized",
-    /// 404, 405 or 501: no decision engine under this endpoint.
+    /// 404, 405, 501, or something that is not HTTP: no decision engine under this endpoint, or not with this model.
     WrongEndpoint = "wrong_endpoint",
     /// 429, 503 or 529.
     Overloaded = "overloaded",
@@ -56,7 +57,7 @@ faults! {
 }
 
 impl Fault {
-    /// What a status other than 200 means.
+    /// What a status other than 200 means when the engine sent it.
     pub fn of_status(status: u16) -> Self {
         match status {
             401 | 403 => Self::Unauthorized,
@@ -64,6 +65,16 @@ impl Fault {
             429 | 503 | 529 => Self::Overloaded,
             504 => Self::Timeout,
             _ => Self::BadStatus,
+        }
+    }
+
+    /// What a status means when Envoy made it up because it got no reply.
+    pub fn of_no_reply(status: u16) -> Self {
+        match status {
+            // What came was not HTTP.
+            502 => Self::WrongEndpoint,
+            503 => Self::Reset,
+            _ => Self::of_status(status),
         }
     }
 }

@@ -59,7 +59,7 @@ skips! {
     ModelExcluded = Request "model_excluded",
     /// The API key's variable is missing or empty and the engine is remote.
     NoApiKey = Request "no_api_key",
-    /// The host did not give the body.
+    /// The host did not give the body, or sent it on or answered before it was decided.
     BodyUnavailable = Request "body_unavailable",
     /// The body is not one complete JSON value in UTF-8.
     NotJson = Request "not_json",

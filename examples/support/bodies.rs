@@ -74,6 +74,11 @@ pub fn anthropic(model: &str, pairs: usize, result_bytes: usize) -> Vec<u8> {
     json!({"model": model, "max_tokens": 1024, "messages": messages}).to_string().into_bytes()
 }
 
+/// Bytes of any length that are no JSON and not the same everywhere.
+pub fn noise(length: usize) -> Vec<u8> {
+    (0..=250).cycle().take(length).collect()
+}
+
 fn close(messages: &mut Vec<Value>) {
     messages.push(json!({"role": "assistant", "content": "I have read them all."}));
     messages.push(json!({"role": "user", "content": "Good. And now the tests, please."}));

@@ -6,13 +6,16 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::{BodyExt, StreamBody};
+use hyper::HeaderMap;
 use hyper::body::Frame;
+use hyper::header::{HeaderName, HeaderValue};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
+use super::gate::Gate;
 use super::wire::{self, Headers};
 use super::{Failure, Result};
 
@@ -111,28 +114,30 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Result<Response> {
-        self.exchange(method, path, headers, reqwest::Body::from(body.into())).await
+        self.send_bytes(method, path, headers, body).await
+    }
+
+    /// [`Client::send`] with header values of any bytes; a name may stand more than once.
+    pub async fn send_bytes<V: AsRef<[u8]>>(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, V)],
+        body: impl Into<Bytes>,
+    ) -> Result<Response> {
+        self.exchange(method, path, header_map(headers)?, reqwest::Body::from(body.into())).await
     }
 
     /// POST of a body that comes in `pieces` and says no length: chunked over HTTP/1.1.
     pub async fn post_pieces(&self, path: &str, headers: &[(&str, &str)], pieces: Vec<Bytes>) -> Result<Response> {
         let pieces = stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
-        self.exchange("POST", path, headers, reqwest::Body::wrap_stream(pieces)).await
+        self.exchange("POST", path, header_map(headers)?, reqwest::Body::wrap_stream(pieces)).await
     }
 
-    async fn exchange(
-        &self,
-        method: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: reqwest::Body,
-    ) -> Result<Response> {
+    async fn exchange(&self, method: &str, path: &str, headers: HeaderMap, body: reqwest::Body) -> Result<Response> {
         let started = Instant::now();
-        let mut request = self.http.request(method.parse()?, format!("{}{path}", self.base)).body(body);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let mut response = request.send().await?;
+        let request = self.http.request(method.parse()?, format!("{}{path}", self.base));
+        let mut response = request.headers(headers).body(body).send().await?;
         let mut seen = Response {
             status: response.status().as_u16(),
             headers: raw_headers(response.headers()),
@@ -164,17 +169,10 @@ pub async fn post_http2_with_trailers(
     pieces: Vec<Bytes>,
     trailers: &[(&str, &str)],
 ) -> Result<Response> {
-    let mut last = hyper::HeaderMap::new();
-    for (name, value) in trailers {
-        last.insert(hyper::header::HeaderName::from_bytes(name.as_bytes())?, value.parse()?);
-    }
-    let frames = pieces.into_iter().map(Frame::data).chain([Frame::trailers(last)]);
+    let frames = pieces.into_iter().map(Frame::data).chain([Frame::trailers(header_map(trailers)?)]);
     let body = StreamBody::new(stream::iter(frames.map(Ok::<_, std::io::Error>)));
-    let mut request = hyper::Request::builder().method("POST").uri(format!("http://{address}{path}"));
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
-    let request = request.body(body)?;
+    let mut request = hyper::Request::builder().method("POST").uri(format!("http://{address}{path}")).body(body)?;
+    *request.headers_mut() = header_map(headers)?;
     tokio::time::timeout(LIMIT, async {
         let started = Instant::now();
         let stream = TokioIo::new(TcpStream::connect(address).await?);
@@ -206,6 +204,8 @@ pub enum Step {
     Drip(Vec<u8>),
     /// Does nothing for a while.
     Wait(Duration),
+    /// Goes on when the gate is open.
+    Await(Gate),
     /// Goes on when `100 Continue` has come.
     AwaitContinue,
 }
@@ -262,6 +262,7 @@ async fn write_steps(
                 }
             }
             Step::Wait(pause) => tokio::time::sleep(pause).await,
+            Step::Await(gate) => gate.opened().await,
             Step::AwaitContinue => continued.notified().await,
         }
     }
@@ -292,6 +293,14 @@ async fn read_final(mut stream: BufReader<tokio::net::tcp::OwnedReadHalf>, conti
     }
 }
 
-fn raw_headers(headers: &hyper::HeaderMap) -> Headers {
+fn header_map<V: AsRef<[u8]>>(headers: &[(&str, V)]) -> Result<HeaderMap> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.append(HeaderName::from_bytes(name.as_bytes())?, HeaderValue::from_bytes(value.as_ref())?);
+    }
+    Ok(map)
+}
+
+fn raw_headers(headers: &HeaderMap) -> Headers {
     headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
 }

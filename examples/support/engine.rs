@@ -272,6 +272,7 @@ async fn carry_out(acts: Vec<Act>, stream: &mut TcpStream) -> io::Result<bool> {
                 }
             }
             Act::Wait(pause) => tokio::time::sleep(pause).await,
+            Act::Await(gate) => gate.opened().await,
             Act::Reset => {
                 stream.set_zero_linger()?;
                 return Ok(false);

@@ -7,9 +7,13 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::engine::EngineRequest;
+use super::gate::Gate;
+use super::wire;
 
 /// How long a connection stays open on which no answer comes; longer than any test waits.
 const NEVER: Duration = Duration::from_secs(120);
+/// Stands in everything that the engine sends, right or wrong: whoever repeats it repeats a stranger's text.
+pub const CANARY: &str = "canary-7341";
 const NEEDED: f64 = 0.98;
 const NOT_NEEDED: f64 = 0.02;
 
@@ -37,7 +41,7 @@ impl EngineReply {
     }
 
     fn head(&self) -> Vec<u8> {
-        let mut head = format!("HTTP/1.1 {} Stub\r\n", self.status);
+        let mut head = format!("HTTP/1.1 {} Stub\r\nx-engine: {CANARY}\r\n", self.status);
         if self.status != 204 {
             head.push_str(&format!("content-length: {}\r\n", self.body.len()));
         }
@@ -55,6 +59,8 @@ impl EngineReply {
 
 /// A closure that answers for the engine.
 pub type CustomEngine = Arc<dyn Fn(&EngineRequest) -> EngineReply + Send + Sync>;
+/// A closure that says what the engine does.
+pub type Chooser = Arc<dyn Fn(&EngineRequest) -> Behaviour + Send + Sync>;
 
 /// What the engine does. The faults change the right answer of [`Behaviour::DropAll`], so that a filter that takes
 /// them at their word removes something.
@@ -71,10 +77,16 @@ pub enum Behaviour {
     DropIfContains(Vec<String>),
     /// Whatever the closure says.
     Custom(CustomEngine),
+    /// For each request the behaviour that the closure names.
+    Choose(Chooser),
     /// This status and this JSON.
     Reply(u16, Value),
+    /// [`Behaviour::DropAll`] in chunks, with a trailer.
+    InChunks,
     /// Another behaviour, this much later.
     Delay(Duration, Box<Behaviour>),
+    /// Another behaviour, once the gate is open.
+    Behind(Gate, Box<Behaviour>),
     /// Nothing listens on the port.
     RefuseConnection,
     /// This status, with the right answer in the body.
@@ -123,6 +135,11 @@ impl Behaviour {
     /// A [`Behaviour::Custom`] engine.
     pub fn custom(answer: impl Fn(&EngineRequest) -> EngineReply + Send + Sync + 'static) -> Self {
         Self::Custom(Arc::new(answer))
+    }
+
+    /// A [`Behaviour::Choose`] engine.
+    pub fn choose(choice: impl Fn(&EngineRequest) -> Self + Send + Sync + 'static) -> Self {
+        Self::Choose(Arc::new(choice))
     }
 
     /// Every way to fail, with a name; none of them may change a request. The slow ones take longer than `timeout`.
@@ -179,6 +196,8 @@ pub(super) enum Act {
     SendSpaces(usize),
     /// Does nothing for a while.
     Wait(Duration),
+    /// Goes on when the gate is open.
+    Await(Gate),
     /// Resets the connection.
     Reset,
 }
@@ -186,7 +205,7 @@ pub(super) enum Act {
 /// What `behaviour` does with a request, in order.
 pub(super) fn acts(behaviour: &Behaviour, request: &EngineRequest) -> Vec<Act> {
     let answers = |value: &dyn Fn(&str) -> f64| right_answer(request, value);
-    let drop_all = answers(&|_| NOT_NEEDED);
+    let drop_all = nothing_needed(request);
     let send = |reply: EngineReply| vec![Act::Send(reply.bytes())];
     match behaviour {
         Behaviour::DropAll | Behaviour::RefuseConnection => send(EngineReply::json(200, &drop_all)),
@@ -200,11 +219,25 @@ pub(super) fn acts(behaviour: &Behaviour, request: &EngineRequest) -> Vec<Act> {
             send(EngineReply::json(200, &answers(&|id| if marked(id) { NOT_NEEDED } else { NEEDED })))
         }
         Behaviour::Custom(answer) => send(answer(request)),
+        Behaviour::Choose(choice) => acts(&choice(request), request),
         Behaviour::Reply(status, body) => send(EngineReply::json(*status, body)),
+        Behaviour::InChunks => {
+            let head = format!(
+                "HTTP/1.1 200 Stub\r\nx-engine: {CANARY}\r\ncontent-type: application/json\r\n\
+                 transfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n"
+            );
+            let body = wire::chunked(drop_all.to_string().as_bytes(), 100, &[("x-sum", CANARY)]);
+            vec![Act::Send([head.into_bytes(), body].concat())]
+        }
         Behaviour::Delay(pause, then) => {
             let mut late = vec![Act::Wait(*pause)];
             late.extend(acts(then, request));
             late
+        }
+        Behaviour::Behind(gate, then) => {
+            let mut later = vec![Act::Await(gate.clone())];
+            later.extend(acts(then, request));
+            later
         }
         Behaviour::SlowHeaders(pause) => {
             let mut bytes = EngineReply::json(200, &drop_all).bytes();
@@ -225,7 +258,7 @@ pub(super) fn acts(behaviour: &Behaviour, request: &EngineRequest) -> Vec<Act> {
         Behaviour::Oversized(mebibytes) => padded(&drop_all, mebibytes << 20),
         Behaviour::ResetAtOnce => vec![Act::Reset],
         Behaviour::NeverAnswer => vec![Act::Wait(NEVER), Act::Reset],
-        Behaviour::NotHttp => vec![Act::Send(b"SSH-2.0-OpenSSH_9.6\r\n\r\n".to_vec()), Act::Reset],
+        Behaviour::NotHttp => vec![Act::Send(format!("SSH-2.0-{CANARY}\r\n\r\n").into_bytes()), Act::Reset],
         fault => send(wrong_reply(fault, drop_all)),
     }
 }
@@ -250,7 +283,7 @@ fn wrong_reply(fault: &Behaviour, mut right: Value) -> EngineReply {
         Behaviour::Status(204) => return EngineReply { status: 204, headers: Vec::new(), body: Vec::new() },
         Behaviour::Status(status) => reply.status = *status,
         Behaviour::Empty200 => reply.body.clear(),
-        Behaviour::Garbage200 => reply.body = b"<html>not what you asked for</html>".to_vec(),
+        Behaviour::Garbage200 => reply.body = format!("<html>{CANARY}</html>").into_bytes(),
         Behaviour::TruncatedJson => reply.body.truncate(text.len() / 2),
         Behaviour::NotANumber => reply.body = as_text("NaN").into_bytes(),
         Behaviour::OutOfRange => reply.body = as_text("1.5").into_bytes(),
@@ -287,10 +320,15 @@ fn first_answer_twice(right: &Value) -> String {
     right.to_string().replacen("\"answers\":{", &again, 1)
 }
 
+/// The answer of [`Behaviour::DropAll`].
+pub fn nothing_needed(request: &EngineRequest) -> Value {
+    right_answer(request, &|_| NOT_NEEDED)
+}
+
 fn right_answer(request: &EngineRequest, value: &dyn Fn(&str) -> f64) -> Value {
     let answers: Map<String, Value> =
         request.questions().into_iter().map(|id| (id.clone(), answer(value(&id)))).collect();
-    json!({"model": "stub", "answers": answers, "usage": {"input_tokens": request.body.len() / 4, "output_tokens": 0}})
+    json!({"model": CANARY, "answers": answers, "usage": {"input_tokens": request.body.len() / 4, "output_tokens": 0}})
 }
 
 fn answer(noul: f64) -> Value {

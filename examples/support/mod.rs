@@ -19,6 +19,7 @@ pub mod engine_behaviour;
 pub mod envoy;
 pub mod envoy_config;
 pub mod exchange;
+pub mod gate;
 pub mod invariants;
 pub mod pairs;
 pub mod paths;

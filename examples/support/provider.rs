@@ -18,6 +18,7 @@ use hyper_util::server::conn::auto;
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::gate::Gate;
 use super::{Failure, Result, eventually, servers};
 
 /// How a request said where its body ends.
@@ -87,6 +88,7 @@ pub struct Answer {
     status: u16,
     headers: Vec<(String, String)>,
     delay: Duration,
+    gate: Option<Gate>,
     body: AnswerBody,
 }
 
@@ -138,6 +140,13 @@ impl Answer {
         self
     }
 
+    /// Answers once the gate is open.
+    #[must_use]
+    pub fn behind(mut self, gate: &Gate) -> Self {
+        self.gate = Some(gate.clone());
+        self
+    }
+
     /// One more header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
@@ -146,7 +155,7 @@ impl Answer {
     }
 
     fn new(status: u16, body: AnswerBody) -> Self {
-        Self { status, headers: Vec::new(), delay: Duration::ZERO, body }
+        Self { status, headers: Vec::new(), delay: Duration::ZERO, gate: None, body }
     }
 }
 
@@ -292,12 +301,18 @@ async fn serve(
     let responder = Arc::clone(&*locked(&record.responder));
     let answer = responder(&request);
     tokio::time::sleep(answer.delay).await;
+    if let Some(gate) = &answer.gate {
+        gate.opened().await;
+    }
     let mut response = Response::builder().status(answer.status);
     for (name, value) in &answer.headers {
         response = response.header(name, value);
     }
     let body = match answer.body {
-        AnswerBody::Whole(bytes) => Full::new(bytes).map_err(|never: Infallible| match never {}).boxed_unsync(),
+        // Over HTTP/2 hyper would send a body even here, which is a protocol error.
+        AnswerBody::Whole(bytes) => Full::new(if request.method == "HEAD" { Bytes::new() } else { bytes })
+            .map_err(|never: Infallible| match never {})
+            .boxed_unsync(),
         AnswerBody::Pieces(pieces, breaks) => StreamBody::new(paced(pieces, breaks)).boxed_unsync(),
         AnswerBody::Reset => return Err(broken()),
     };

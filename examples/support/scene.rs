@@ -1,5 +1,8 @@
 //! A provider, an engine and an Envoy with the filter between them: the scene of most Envoy tests.
 
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::bodies;
@@ -70,10 +73,43 @@ impl Scene {
         log.last().map(|entry| entry["filter_state"].to_string()).unwrap_or_default()
     }
 
+    /// The filter's counters that are not zero.
+    pub async fn counts(&self) -> BTreeMap<String, u64> {
+        let stats = self.envoy.stats().await.expect("Envoy's statistics");
+        let own = |(name, value): (String, u64)| {
+            let name = name.strip_prefix("wasmcustom.context_compaction.")?;
+            (value > 0).then(|| (name.to_owned(), value))
+        };
+        stats.into_iter().filter_map(own).collect()
+    }
+
+    /// How many replies of the engine Envoy has had.
+    pub async fn engine_replies(&self) -> u64 {
+        self.envoy.counter("cluster.decision_engine.upstream_rq_completed").await.expect("Envoy's statistics")
+    }
+
+    /// Waits until Envoy has had `count` replies of the engine, at most thirty seconds.
+    pub async fn until_engine_replied(&self, count: u64) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self.engine_replies().await < count {
+            assert!(Instant::now() < deadline, "Envoy waits for {count} replies of the engine");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// The value of the filter's counter `name`.
     pub async fn count(&self, name: &str) -> u64 {
         self.envoy.metric(&format!("context_compaction.{name}")).await.unwrap_or_else(|e| panic!("{name}: {e}"))
     }
+}
+
+/// How much each counter has grown, without those that have not.
+pub fn grown(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let growth = |(name, value): (&String, &u64)| {
+        let growth = value - before.get(name).copied().unwrap_or(0);
+        (growth > 0).then(|| (name.clone(), growth))
+    };
+    after.iter().filter_map(growth).collect()
 }
 
 /// Panics unless `left` is a sound reduction of `body`.

@@ -52,9 +52,9 @@ pub async fn read_response(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Resu
     Ok(Some(message))
 }
 
-/// The head of a request, up to and with the empty line. Values are raw bytes.
-pub fn request_head(method: &str, path: &str, headers: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: provider.test\r\n").into_bytes();
+/// The head of a request, up to and with the empty line. Path and values are raw bytes.
+pub fn request_head(method: &str, path: impl AsRef<[u8]>, headers: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut head = [method.as_bytes(), b" ", path.as_ref(), b" HTTP/1.1\r\nhost: provider.test\r\n"].concat();
     for (name, value) in headers {
         head.extend_from_slice(name.as_bytes());
         head.extend_from_slice(b": ");
@@ -81,7 +81,27 @@ pub fn chunked(body: &[u8], piece: usize, trailers: &[(&str, &str)]) -> Vec<u8> 
     framed
 }
 
-async fn read_head(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Message>> {
+/// `body` as a gzip stream that stores it without compressing.
+pub fn gzip(body: &[u8]) -> Vec<u8> {
+    let mut stream = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+    for block in body.chunks(usize::from(u16::MAX)) {
+        let length = u16::try_from(block.len()).unwrap_or(u16::MAX);
+        stream.push(0);
+        stream.extend(length.to_le_bytes());
+        stream.extend((!length).to_le_bytes());
+        stream.extend(block);
+    }
+    stream.extend([1, 0, 0, 0xff, 0xff]); // an empty last block
+    let crc = !body.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 })
+    });
+    stream.extend(crc.to_le_bytes());
+    stream.extend(u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
+    stream
+}
+
+/// Reads the start line and the headers; `None` when the peer closed the connection before the first byte.
+pub async fn read_head(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Message>> {
     let mut line = Vec::new();
     if stream.read_until(b'\n', &mut line).await? == 0 {
         return Ok(None);
@@ -110,8 +130,8 @@ async fn read_headers(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<He
     }
 }
 
-/// Reads the body that the headers announce; `false` when they announce none.
-async fn read_framed_body(stream: &mut (impl AsyncBufRead + Unpin), message: &mut Message) -> io::Result<bool> {
+/// Reads the body that the headers announce into `message`; `false` when they announce none.
+pub async fn read_framed_body(stream: &mut (impl AsyncBufRead + Unpin), message: &mut Message) -> io::Result<bool> {
     if header(&message.headers, "transfer-encoding").is_some_and(|coding| coding.ends_with(b"chunked")) {
         read_chunks(stream, message).await?;
         return Ok(true);

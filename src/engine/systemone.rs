@@ -228,6 +228,9 @@ pub fn answers(call: &Call, body: &[u8]) -> Result<Vec<Answer>, Fault> {
 }
 
 fn noul(doc: &Document<'_>, answer: &Span) -> Result<f64, Fault> {
+    if doc.kind(answer) != Kind::Object {
+        return Err(Fault::AnswerType);
+    }
     let members = unique_members(doc, answer)?;
     if members.get("type").is_some_and(|t| !doc.is(t, "noul")) {
         return Err(Fault::AnswerType);

@@ -56,7 +56,9 @@ fn is_json(content_type: &str) -> bool {
 }
 
 fn is_signed(headers: &dyn Headers, authorization: &str) -> bool {
-    authorization.trim_start().starts_with("AWS4-") || SEALS.iter().any(|name| headers.get(name).is_some())
+    // A header that stands twice arrives joined.
+    authorization.split(',').any(|value| value.trim_start().starts_with("AWS4-"))
+        || SEALS.iter().any(|name| headers.get(name).is_some())
 }
 
 /// Whether the request as a whole may be touched.

@@ -70,6 +70,11 @@ impl HttpContext for Stream {
         action(if released { self.driver.on_hold_released() } else { self.driver.on_request_trailers() })
     }
 
+    fn on_http_response_headers(&mut self, _: usize, _: bool) -> Action {
+        self.driver.on_response();
+        Action::Continue
+    }
+
     fn on_log(&mut self) {
         if self.was_released() {
             self.driver.on_hold_released();
