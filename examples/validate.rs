@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use context_compaction::policy::{Endpoint, Policy};
+use context_compaction::policy::{Decider, Endpoint, Mode, Policy};
 use serde_json::{Value, json};
 use support::{
     Failure, Result,
@@ -88,10 +88,14 @@ async fn check(file: &Path) -> Result<Vec<String>> {
         Ok(bootstrap) => bootstrap,
         Err(error) => return Ok(vec![format!("not YAML: {error}")]),
     };
+    if bootstrap.get("static_resources").is_none() {
+        return Ok(vec!["is no Envoy bootstrap: it has no static_resources".to_owned()]);
+    }
     let mut problems = Vec::new();
     let clusters = bootstrap["static_resources"]["clusters"].clone();
+    let room = room(&bootstrap);
     for_each_filter(&mut bootstrap, &mut |filter| {
-        problems.extend(check_filter(filter, &clusters));
+        problems.extend(check_filter(filter, &clusters, room));
         filter["vm_config"]["code"]["local"]["filename"] = json!(paths::filter_wasm().unwrap_or_default());
     });
     if !problems.is_empty() {
@@ -125,7 +129,67 @@ fn for_each_filter(bootstrap: &mut Value, visit: &mut impl FnMut(&mut Value)) {
     }
 }
 
-fn check_filter(filter: &Value, clusters: &Value) -> Vec<String> {
+/// What Envoy buffers of a request at most, in bytes.
+#[derive(Clone, Copy)]
+struct Room {
+    /// Per connection, which bounds bodies of known length.
+    connection: u64,
+    /// Per request body, where a route or a virtual host says so.
+    body: Option<u64>,
+}
+
+/// The smallest limits that stand anywhere in the file.
+fn room(bootstrap: &Value) -> Room {
+    let smallest = |name: &str| {
+        let mut waiting = vec![bootstrap];
+        let mut found: Option<u64> = None;
+        while let Some(value) = waiting.pop() {
+            match value {
+                Value::Object(members) => {
+                    let here = members.get(name).and_then(Value::as_u64);
+                    found = found.into_iter().chain(here).min();
+                    waiting.extend(members.values());
+                }
+                Value::Array(items) => waiting.extend(items),
+                _ => {}
+            }
+        }
+        found
+    };
+    let connection = smallest("per_connection_buffer_limit_bytes").unwrap_or(1 << 20);
+    Room { connection, body: smallest("request_body_buffer_limit") }
+}
+
+/// What the filter's own settings ask of the file around them.
+fn check_surroundings(policy: &Policy, filter: &Value, room: Room) -> Vec<String> {
+    let mut problems = Vec::new();
+    if policy.hold_headers && filter["allow_on_headers_stop_iteration"] != true {
+        problems.push("hold_headers: needs allow_on_headers_stop_iteration: true beside the configuration".to_owned());
+    }
+    let largest = policy.max_body_bytes as u64;
+    if room.body.unwrap_or(room.connection) < largest {
+        problems.push("max_body_bytes: is above Envoy's buffer limit, which answers 413".to_owned());
+    }
+    if policy.buffer_unknown_length && room.body.is_none_or(|body| body < largest + room.connection + (16 << 10)) {
+        problems.push(
+            "buffer_unknown_length: needs a request_body_buffer_limit of max_body_bytes + \
+             per_connection_buffer_limit_bytes + 16384, else Envoy may answer 413"
+                .to_owned(),
+        );
+    }
+    let listed = filter["vm_config"]["environment_variables"]["host_env_keys"].as_array();
+    let key = policy.decider.as_ref().and_then(|decider| decider.api_key.as_ref());
+    if let Some(key) = key.filter(|key| !listed.into_iter().flatten().any(|name| *name == key.variable.as_str())) {
+        let values = &filter["vm_config"]["environment_variables"]["key_values"];
+        if values.get(&key.variable).is_none() {
+            problems
+                .push("api_key_env: the variable is not listed in host_env_keys, so it can never be read".to_owned());
+        }
+    }
+    problems
+}
+
+fn check_filter(filter: &Value, clusters: &Value, room: Room) -> Vec<String> {
     let configuration = &filter["configuration"];
     let is_text = configuration["@type"].as_str().is_some_and(|t| t.ends_with("google.protobuf.StringValue"));
     if !configuration.is_null() && !is_text {
@@ -134,11 +198,15 @@ fn check_filter(filter: &Value, clusters: &Value) -> Vec<String> {
     let text = configuration["value"].as_str().unwrap_or_default();
     match Policy::parse(text.as_bytes(), &NoEnvironment) {
         Err(problems) => problems.iter().map(ToString::to_string).collect(),
-        Ok(policy) => policy
-            .decider
-            .iter()
-            .filter_map(|decider| unreachable_endpoint(&decider.endpoint, &decider.cluster, clusters))
-            .collect(),
+        Ok(policy) => {
+            let mut problems = check_surroundings(&policy, filter, room);
+            let reach = |d: &Decider| unreachable_endpoint(&d.endpoint, &d.cluster, clusters);
+            problems.extend(policy.decider.as_ref().and_then(reach));
+            if policy.mode == Mode::Off {
+                println!("note: the filter is off in this file (enabled is not true)");
+            }
+            problems
+        }
     }
 }
 
