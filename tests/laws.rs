@@ -297,6 +297,57 @@ fn prose_does_not_stay_where_it_would_join_a_turn_that_thinks() {
 }
 
 #[test]
+fn nor_where_the_turn_between_them_may_leave_too() {
+    let thinking = json!({"type": "thinking", "thinking": "Hm.", "signature": "c2ln"});
+    let middle = [
+        turn("assistant", &[text("I look."), use_block("a")]),
+        turn("user", &[result_block("a")]),
+        turn("assistant", &[use_block("b")]),
+        turn("user", &[result_block("b")]),
+        turn("assistant", &[thinking, text("So.")]),
+        turn("user", &[text("And?")]),
+    ];
+    let ran = run_claude(SONNET, &middle);
+    assert_eq!((ran.report.dropped, ran.report.truncated), (1, 1));
+    assert_eq!(messages(&ran)[1]["content"][1]["type"], "tool_use", "the prose keeps its call");
+}
+
+#[test]
+fn a_blank_block_with_a_marker_holds_its_group_to_truncation() {
+    let blank = json!({"type": "text", "text": "\n\n", "cache_control": {"type": "ephemeral"}});
+    for model in [SONNET, "kimi-k2"] {
+        let middle = [turn("assistant", &[blank.clone(), use_block("a")]), turn("user", &[result_block("a")])];
+        assert_eq!(run_claude(model, &middle).report.truncated, 1, "{model}");
+        let middle = [turn("assistant", &[use_block("a")]), turn("user", &[result_block("a"), blank.clone()])];
+        assert_eq!(run_claude(model, &middle).report.truncated, 1, "{model}");
+    }
+    let part = json!([{"type": "text", "text": "", "cache_control": {"type": "ephemeral"}}]);
+    assert_eq!(run_chat("gpt-4o", &[assistant(part, &[call("a")]), result("a")], DROP).report.truncated, 1);
+}
+
+#[test]
+fn reasoning_inside_content_parts_is_reasoning() {
+    let part = json!([{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}]);
+    let middle = [
+        assistant(part, &[call("a")]),
+        result("a"),
+        assistant(json!("So."), &[]),
+        json!({"role": "user", "content": "And?"}),
+    ];
+    assert_eq!(run_chat("gpt-4o", &middle, DROP).report.truncated, 1);
+    let without = json!({"bound_models": "without_reasoning"});
+    let ran = run_with(without, "/v1/chat/completions", &chat("claude-fable-5-1", &middle), DROP);
+    assert_eq!(ran.outcome, Outcome::Untouched(Skip::BoundModel));
+}
+
+#[test]
+fn even_a_blank_entry_between_results_breaks_their_pairing() {
+    let two = assistant(Value::Null, &[call("a"), call("b")]);
+    let middle = [two, result("a"), json!({"role": "user", "content": ""}), result("b")];
+    assert_eq!(run_chat("gpt-4o", &middle, DROP).outcome, Outcome::Untouched(Skip::BrokenPairing));
+}
+
+#[test]
 fn thinking_holds_its_group_to_truncation_and_the_running_loop_whole() {
     let thinking = json!({"type": "thinking", "thinking": "Hm.", "signature": "c2ln"});
     let middle = [turn("assistant", &[thinking, use_block("a")]), turn("user", &[result_block("a")])];

@@ -97,8 +97,9 @@ fn block(doc: &Document<'_>, builder: &mut Builder<'_>, role: Role, span: &Span,
     let marked = has_any(doc, span, MARKERS).then_some(Skip::CacheMarker);
     match (kind.as_ref(), role) {
         ("text", _) => match text.filter(|t| doc.kind(t) == Kind::String) {
-            // A marked block stays, blank or not.
-            Some(literal) => builder.prose(literal, Some(item).filter(|_| marked.is_none())),
+            // A marked block stays, and alone a blank one is refused.
+            Some(literal) if marked.is_some() && doc.is_blank(&literal) => builder.mark(|e| e.opaque = true),
+            Some(literal) => builder.prose(literal, Some(item)),
             None => return Err(Skip::UnknownShape),
         },
         ("thinking" | "redacted_thinking", Role::Assistant) => builder.mark(|e| e.reasoning = true),

@@ -137,11 +137,13 @@ fn leaving_member(
 }
 
 fn call(doc: &Document<'_>, span: &Span, item: Item, marked: Option<Skip>) -> Result<Called, Skip> {
-    let [id, function, custom, extra] = doc.fields(span, ["id", "function", "custom", "extra_content"])?;
+    let [id, function, custom] = doc.fields(span, ["id", "function", "custom"])?;
     let body = function.or(custom).ok_or(Skip::UnknownShape)?;
     let [name, arguments, input] = doc.fields(&body, ["name", "arguments", "input"])?;
-    // Gemini behind this format signs the first parallel call only: in `extra_content`, or glued to the id.
-    let signed = extra.is_some()
+    // Gemini behind this format signs the first parallel call only: in `extra_content` or under a gateway's own name, or
+    // glued to the id.
+    let signed = has_other(doc, span, &["id", "type", "function", "custom", "index"])
+        || has_other(doc, &body, &["name", "arguments", "input"])
         || id
             .as_ref()
             .is_some_and(|id| doc.inner(id).is_some_and(|raw| memchr::memmem::find(raw, b"__thought__").is_some()));
@@ -159,7 +161,13 @@ fn prose(doc: &Document<'_>, builder: &mut Builder<'_>, content: &Span) -> Resul
                 if FOREIGN.contains(&kind.as_ref()) {
                     return Err(Skip::DialectUnconfirmed);
                 }
+                let reasons =
+                    kind.contains("thinking") || kind.contains("reasoning") || has_any(doc, &part, &["signature"]);
+                let marked = has_any(doc, &part, MARKERS);
+                builder.mark(|e| e.reasoning |= reasons && e.role == Role::Assistant);
                 match text.filter(|t| kind == "text" && doc.kind(t) == Kind::String) {
+                    // A marked part stays, and alone a blank one is refused.
+                    Some(literal) if marked && doc.is_blank(&literal) => builder.mark(|e| e.opaque = true),
                     Some(literal) => builder.prose(literal, None),
                     None => builder.mark(|e| e.stays = true),
                 }
@@ -169,6 +177,11 @@ fn prose(doc: &Document<'_>, builder: &mut Builder<'_>, content: &Span) -> Resul
         _ => return Err(Skip::UnknownShape),
     }
     Ok(())
+}
+
+/// Whether the object at `span` has a member besides `names`.
+fn has_other(doc: &Document<'_>, span: &Span, names: &[&str]) -> bool {
+    doc.members(span).any(|m| !doc.string(&m.key).is_some_and(|key| names.contains(&key.as_ref())))
 }
 
 /// `is_error: true` or `status: "error"`, as some agents flag a failed tool.

@@ -186,10 +186,10 @@ fn about_pair(
         input: pair.filter(|_| excerpts).map(|p| excerpt::head(evidence::arguments(doc, p).chars(), room.input)),
         same_target_later: evidence.same_target_later(index),
         status: known.map_or("open", |k| k.status),
-        tail: texts
-            .last()
-            .filter(|_| excerpts)
-            .map(|t| excerpt::tail(doc.last_chars(&t.literal, window).map(|c| c.value), room.tail)),
+        tail: texts.last().filter(|_| excerpts).map(|t| {
+            let chars = doc.last_chars(&t.literal, window).map(|c| c.value);
+            excerpt::tail(chars, t.literal.len() > window, room.tail)
+        }),
         tool: if excerpts { excerpt::head(tool.chars(), 64) } else { class.to_owned() },
     }
 }

@@ -1,6 +1,6 @@
 //! Puts together what a dialect reads, and finds the groups: the same laws for every dialect.
 
-use super::{Call, Element, Group, Item, Limit, List, Pair, Prompt, Prose, Role, Side, Text, ToolResult, Transcript};
+use super::{Call, Element, Group, Item, Limit, List, Pair, Prompt, Prose, Role, Text, ToolResult, Transcript};
 use crate::{
     json::{Document, Kind, Span},
     skip::Skip,
@@ -47,8 +47,10 @@ pub struct Builder<'a> {
     results: Vec<ToolResult>,
     /// A result stood behind prose in one client turn, or calls where no results can follow.
     misplaced: bool,
-    /// An earlier element of the current run holds something besides calls and results.
+    /// An earlier element of the current run holds something besides calls and results, or no result.
     run_is_mixed: bool,
+    /// The current element holds a result.
+    answers: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -65,7 +67,15 @@ impl<'a> Builder<'a> {
             messages: 0,
             lists: vec![List { items, parent: None }],
         };
-        Self { doc, transcript, calls: Vec::new(), results: Vec::new(), misplaced: false, run_is_mixed: false }
+        Self {
+            doc,
+            transcript,
+            calls: Vec::new(),
+            results: Vec::new(),
+            misplaced: false,
+            run_is_mixed: false,
+            answers: false,
+        }
     }
 
     /// The entries of the conversation array.
@@ -78,10 +88,13 @@ impl<'a> Builder<'a> {
         let index = self.transcript.elements.len();
         let (message, run_is_mixed) = match self.transcript.elements.last() {
             None => (0, false),
-            Some(e) if e.role.side() == role.side() => (e.message, self.run_is_mixed || e.stays || e.opaque),
+            Some(e) if e.role.side() == role.side() => {
+                (e.message, self.run_is_mixed || e.stays || e.opaque || !self.answers)
+            }
             Some(e) => (e.message.saturating_add(1), false),
         };
         self.run_is_mixed = run_is_mixed;
+        self.answers = false;
         self.transcript.elements.push(Element {
             span,
             role,
@@ -143,6 +156,7 @@ impl<'a> Builder<'a> {
         let (texts, not_text) = self.texts(content, markers)?;
         let payload = texts.iter().filter_map(|t| self.doc.inner(&t.literal)).map(<[u8]>::len).sum();
         self.misplaced |= self.run_is_mixed || self.transcript.elements.last().is_some_and(|e| e.stays || e.opaque);
+        self.answers = true;
         self.mark(|e| e.payload = e.payload.saturating_add(payload));
         let element = self.transcript.elements.len().saturating_sub(1);
         self.results.push(ToolResult { element, texts, payload, id, item, lock: lock.or(not_text) });
@@ -186,6 +200,7 @@ impl<'a> Builder<'a> {
         }
         let runs = self.runs();
         let landmarks = Landmarks::of(&self.transcript.elements);
+        let reasoning = reasoning_ahead(&self.transcript.elements);
         self.transcript.messages = runs.len();
         let mut calls = std::mem::take(&mut self.calls).into_iter().peekable();
         let mut results = std::mem::take(&mut self.results).into_iter().peekable();
@@ -207,7 +222,7 @@ impl<'a> Builder<'a> {
                 pairs: self.pair(called, returned, last)?,
                 limit,
                 whole_only: false,
-                reasoning_behind: self.next_run_reasons(answers.end),
+                reasoning_behind: reasoning.get(answers.end).copied().unwrap_or(false),
                 carriers: run.clone(),
                 answers,
                 complete,
@@ -281,11 +296,22 @@ impl<'a> Builder<'a> {
         let removable = opens_with_user && !reasoning && !inside.iter().any(|e| e.opaque);
         if removable { Limit::Drop } else { Limit::Truncate }
     }
+}
 
-    fn next_run_reasons(&self, start: usize) -> bool {
-        let behind = self.transcript.elements.get(start..).unwrap_or_default();
-        behind.iter().take_while(|e| e.role.side() == Side::Model).any(|e| e.reasoning)
-    }
+/// For each element whether prose that is left before it could meet reasoning there, counting that whatever may leave does:
+/// groups of calls and results alone can be gone.
+fn reasoning_ahead(elements: &[Element]) -> Vec<bool> {
+    let mut ahead = false;
+    let mut marks: Vec<bool> = elements
+        .iter()
+        .rev()
+        .map(|e| {
+            ahead = e.reasoning || (ahead && !e.stays && !e.opaque);
+            ahead
+        })
+        .collect();
+    marks.reverse();
+    marks
 }
 
 fn runs_on(elements: &[Element], run: &Range<usize>, next: &Element) -> bool {

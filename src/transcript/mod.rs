@@ -170,7 +170,7 @@ pub struct Group {
     pub complete: bool,
     limit: Limit,
     whole_only: bool,
-    /// The next model run holds reasoning: prose left behind would join a signed run.
+    /// The next model run that is sure to stay holds reasoning: prose left behind would join a signed run.
     reasoning_behind: bool,
 }
 
