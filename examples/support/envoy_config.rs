@@ -308,7 +308,7 @@ pub fn static_cluster(name: &str, address: SocketAddr) -> Value {
     json!({
         "name": name,
         "type": "STATIC",
-        "connect_timeout": "1s",
+        "connect_timeout": "20s",
         "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [endpoint]}]},
     })
 }
