@@ -2,7 +2,7 @@
 
 use crate::{
     cut::Reduced,
-    exchange::{Event, Exchange, Headers, Outcome, Question, Step},
+    exchange::{self, Event, Exchange, Headers, Outcome, Question, Step},
     fault::Fault,
     metrics::Metric,
     policy::{Decider, Mode, Policy},
@@ -279,7 +279,8 @@ impl<H: Host> Driver<H> {
             Ok(status) => return Err(self.fault_of(status)),
             Err(_) => return Err(Fault::BadStatus),
         }
-        if !is_json(&text("content-type")) {
+        let media_type = exchange::media_type(&text("content-type"));
+        if media_type != "application/json" && !media_type.ends_with("+json") {
             return Err(Fault::MediaType);
         }
         if len > call.max_reply {
@@ -320,12 +321,10 @@ impl<H: Host> Driver<H> {
         true
     }
 
-    fn set_length(&self, len: usize) -> bool {
-        let set = self.host.set_request_header("content-length", &len.to_string());
-        if !set {
+    fn set_length(&self, len: usize) {
+        if !self.host.set_request_header("content-length", &len.to_string()) {
             self.host.add(Metric::LengthNotSet, 1);
         }
-        set
     }
 
     fn not_replaced(&mut self) -> Flow {
@@ -374,10 +373,4 @@ impl<H: Host> Driver<H> {
 
 fn count(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
-}
-
-/// `application/json` or anything that ends in `+json`.
-fn is_json(content_type: &str) -> bool {
-    let media_type = content_type.split_once(';').map_or(content_type, |(m, _)| m).trim().to_ascii_lowercase();
-    media_type == "application/json" || media_type.ends_with("+json")
 }

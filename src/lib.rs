@@ -10,7 +10,7 @@
 //!
 //! # Map
 //! Three rings; each knows only the rings inside it.
-//! - core, pure: `skip` < `json`, `metrics` < `cut`, `tokens`, `policy` < `transcript` < `dialect`, `engine` < `exchange`
+//! - core, pure: `skip`, `fault`, `hold` < `json`, `metrics` < `cut`, `tokens`, `policy` < `transcript` < `dialect`, `engine` < `exchange`
 //! - `driver`: carries the exchange's steps out on a small `Host` trait
 //! - `glue`: the proxy-wasm ABI as a `Host`; exists on wasm32 only
 //!

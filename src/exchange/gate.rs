@@ -24,7 +24,7 @@ pub(super) fn headers(policy: &Policy, headers: &dyn Headers, end: bool) -> Resu
         return Err(Skip::NoBody);
     }
     let dialect = Dialect::of(&text(":path")).ok_or(Skip::OtherPath)?;
-    if !is_json(&text("content-type")) {
+    if media_type(&text("content-type")) != "application/json" {
         return Err(Skip::NotJsonType);
     }
     let encoding = text("content-encoding");
@@ -50,9 +50,10 @@ pub(super) fn headers(policy: &Policy, headers: &dyn Headers, end: bool) -> Resu
     }
 }
 
-fn is_json(content_type: &str) -> bool {
+/// The media type of a content-type header in lower case, without its parameters.
+pub fn media_type(content_type: &str) -> String {
     let media_type = content_type.split_once(';').map_or(content_type, |(media_type, _)| media_type);
-    media_type.trim().eq_ignore_ascii_case("application/json")
+    media_type.trim().to_ascii_lowercase()
 }
 
 fn is_signed(headers: &dyn Headers, authorization: &str) -> bool {

@@ -8,7 +8,7 @@
 mod gate;
 mod outcome;
 
-pub use gate::Headers;
+pub use gate::{Headers, media_type};
 pub use outcome::{Outcome, Report};
 
 use crate::{

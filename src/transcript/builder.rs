@@ -132,9 +132,13 @@ impl<'a> Builder<'a> {
             e.fillers.extend(item.filter(|_| blank));
         });
         if !blank {
-            let element = self.transcript.elements.len().saturating_sub(1);
-            self.transcript.prose.push(Prose { element, literal });
+            self.transcript.prose.push(Prose { element: self.current(), literal });
         }
+    }
+
+    /// Index of the current element.
+    fn current(&self) -> usize {
+        self.transcript.elements.len().saturating_sub(1)
     }
 
     /// Adds a call to the current element.
@@ -145,8 +149,7 @@ impl<'a> Builder<'a> {
             _ => a.len(),
         });
         self.mark(|e| e.payload = e.payload.saturating_add(payload));
-        let element = self.transcript.elements.len().saturating_sub(1);
-        self.calls.push(Call { element, name, arguments, payload, id, item, lock, signed });
+        self.calls.push(Call { element: self.current(), name, arguments, payload, id, item, lock, signed });
     }
 
     /// Adds a result to the current element. `content` is a string or an array of text parts; anything else, and any
@@ -158,8 +161,7 @@ impl<'a> Builder<'a> {
         self.misplaced |= self.run_is_mixed || self.transcript.elements.last().is_some_and(|e| e.stays || e.opaque);
         self.answers = true;
         self.mark(|e| e.payload = e.payload.saturating_add(payload));
-        let element = self.transcript.elements.len().saturating_sub(1);
-        self.results.push(ToolResult { element, texts, payload, id, item, lock: lock.or(not_text) });
+        self.results.push(ToolResult { element: self.current(), texts, payload, id, item, lock: lock.or(not_text) });
         Ok(())
     }
 
@@ -232,16 +234,16 @@ impl<'a> Builder<'a> {
         Ok(self.transcript)
     }
 
-    /// Maximal runs of elements of one side.
+    /// The elements of each message.
     fn runs(&self) -> Vec<Range<usize>> {
-        let mut runs: Vec<Range<usize>> = Vec::new();
-        for (index, element) in self.transcript.elements.iter().enumerate() {
-            match runs.last_mut() {
-                Some(run) if runs_on(&self.transcript.elements, run, element) => run.end = index.saturating_add(1),
-                _ => runs.push(index..index.saturating_add(1)),
-            }
-        }
-        runs
+        let mut start = 0usize;
+        let messages = self.transcript.elements.chunk_by(|a, b| a.message == b.message);
+        messages
+            .map(|message| {
+                let end = start.saturating_add(message.len());
+                std::mem::replace(&mut start, end)..end
+            })
+            .collect()
     }
 
     /// Pairs the calls of one group with its results, by id inside the group: ids come up again in later turns.
@@ -312,10 +314,6 @@ fn reasoning_ahead(elements: &[Element]) -> Vec<bool> {
         .collect();
     marks.reverse();
     marks
-}
-
-fn runs_on(elements: &[Element], run: &Range<usize>, next: &Element) -> bool {
-    elements.get(run.start).is_some_and(|first| first.role.side() == next.role.side())
 }
 
 fn id_text(doc: &Document<'_>, id: &Option<Span>) -> Result<String, Skip> {
