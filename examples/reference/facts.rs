@@ -34,7 +34,7 @@ pub fn pairs(state: &Value) -> Option<&Map<String, Value>> {
 
 /// The facts of one pair.
 pub fn of(pair: &Value) -> Facts {
-    let tool = tool(text(pair, "tool"));
+    let tool = Tool::of(text(pair, "tool"));
     Facts {
         tool,
         outcome: outcome(pair, tool),
@@ -46,40 +46,6 @@ pub fn of(pair: &Value) -> Facts {
 
 fn text<'a>(pair: &'a Value, field: &str) -> &'a str {
     pair[field].as_str().unwrap_or_default()
-}
-
-/// Without excerpts the filter sends `read`, `search`, `shell`, `edit` or `other` as the name.
-fn tool(name: &str) -> Tool {
-    let words = words(name);
-    let any = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
-    // A name with two of them is taken for the one that does more: `search_replace` edits.
-    if any(&["edit", "write", "patch", "replace", "create", "insert", "delete", "update"]) {
-        Tool::Edit
-    } else if any(&["shell", "bash", "exec", "execute", "command", "terminal", "run"]) {
-        Tool::Shell
-    } else if any(&["search", "grep", "glob", "find", "list", "ls"]) {
-        Tool::Search
-    } else if any(&["read", "view", "cat", "open", "fetch", "get"]) {
-        Tool::Read
-    } else {
-        Tool::Other
-    }
-}
-
-/// The words of `WebFetch`, `read_file` and `mcp__files__list`, in lower case.
-fn words(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut after_lower = false;
-    for c in name.chars() {
-        if !c.is_alphanumeric() || (after_lower && c.is_uppercase()) {
-            words.push(String::new());
-        }
-        if let Some(word) = words.last_mut().filter(|_| c.is_alphanumeric()) {
-            word.extend(c.to_lowercase());
-        }
-        after_lower = c.is_lowercase();
-    }
-    words
 }
 
 fn outcome(pair: &Value, tool: Tool) -> Outcome {
@@ -172,10 +138,10 @@ mod tests {
         ];
         for (expected, names) in rows {
             for name in names.split(' ') {
-                assert_eq!(tool(name), expected, "{name}");
+                assert_eq!(Tool::of(name), expected, "{name}");
             }
         }
-        assert_eq!(tool(""), Tool::Other);
+        assert_eq!(Tool::of(""), Tool::Other);
     }
 
     #[test]

@@ -21,20 +21,8 @@
 //! 8 % where the target was read or changed since, 16 % of commands from 8 pairs on, 43 % of reads between 8 and 32
 //! pairs old, 16 % of older ones. Cited once 52 %, more often 72 %. Of everything at most 30 % here: 12 %.
 
-/// What a tool does, as far as its name says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tool {
-    /// Shows a file or page.
-    Read,
-    /// Lists or finds.
-    Search,
-    /// Runs a command.
-    Shell,
-    /// Changes a file.
-    Edit,
-    /// Anything else: agents, questions to people, browsers.
-    Other,
-}
+/// What a tool does, as far as its name says: as the filter sees it.
+pub use context_compaction::engine::Class as Tool;
 
 /// How the call went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

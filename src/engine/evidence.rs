@@ -17,17 +17,23 @@ const TARGETS: [&str; 9] =
 
 /// What kind of tool a name suggests. A guess for the engine's eyes; nothing is allowed or refused by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub enum Class {
+    /// Shows a file or page.
     Read,
+    /// Lists or finds.
     Search,
+    /// Changes a file.
     Edit,
+    /// Runs a command.
     Shell,
+    /// Anything else: agents, questions to people, browsers.
     Other,
 }
 
 impl Class {
-    /// A name with words of two classes counts as the one that does more: `search_replace` edits.
-    fn of(tool: &str) -> Self {
+    /// A name with words of two classes counts as the one that does more: `search_replace` edits. The names of the
+    /// classes themselves, which are sent where no text may be, are of their class.
+    pub fn of(tool: &str) -> Self {
         let words = words(tool);
         let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
         if has(&["edit", "write", "patch", "replace", "create", "insert", "delete", "update"]) {

@@ -5,7 +5,7 @@ mod excerpt;
 mod identifiers;
 pub mod systemone;
 
-pub use evidence::Evidence;
+pub use evidence::{Class, Evidence};
 
 use crate::transcript::Verdict;
 
