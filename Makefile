@@ -13,7 +13,7 @@ CONFIG ?= envoy
 export ENVOY_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: $(TRAP_WASM) help wasm demo test lint validate tools engine clean check-rust check-python
+.PHONY: $(TRAP_WASM) help wasm demo test lint validate tools engine replay clean check-rust check-python
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ validate: wasm $(ENVOY_STAMP) ## the filter's and Envoy's validation of every fi
 
 engine: check-rust ## run the reference decision engine on 127.0.0.1:8080
 	cargo run --locked --example engine
+
+replay: check-rust ## replay recorded conversations and count what is saved (ENGINE=uncited|drop-all|random|http://… POLICY="epochs sticky" JSON=1)
+	@cargo run --locked --quiet --example replay -- $(if $(ENGINE),--engine "$(ENGINE)") $(foreach policy,$(POLICY),--policy $(policy)) $(if $(JSON),--json)
 
 tools: $(ENVOY_STAMP) $(ENGINES_STAMP) ## fetch Envoy and the engines used in tests into .tools
 

@@ -89,11 +89,23 @@ async fn run(arguments: &Arguments) -> Result<()> {
     step("Stopping the engine and sending it again");
     engine.stop().await;
     let again = send(&client, &provider, path, &body).await?;
+    let note = notes.line(2).await?;
+    if again != arrived {
+        return Err(Failure::new(format!("the same request left with other bytes, this must not happen: {note}")));
+    }
+    row("arrived", format!("the same {} bytes: what was decided is remembered", again.len()));
+    row("access log", note);
+
+    step("Starting Envoy anew, still without an engine, and sending it again");
+    drop(envoy);
+    let envoy = Envoy::start_bootstrap(&bootstrap, &Process::default()).await?;
+    let client = Client::http1(&envoy.url())?;
+    let again = send(&client, &provider, path, &body).await?;
     if again != body {
         return Err(Failure::new("without an engine the body changed: this must not happen"));
     }
     row("arrived", format!("the original, all {} bytes, status 200", again.len()));
-    row("access log", notes.line(2).await?);
+    row("access log", notes.line(3).await?);
     keep(arguments, &body, &arrived)?;
     if arrived == body {
         println!(

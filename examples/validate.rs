@@ -202,8 +202,10 @@ fn check_filter(filter: &Value, clusters: &Value, room: Room) -> Vec<String> {
             let mut problems = check_surroundings(&policy, filter, room);
             let reach = |d: &Decider| unreachable_endpoint(&d.endpoint, &d.cluster, clusters);
             problems.extend(policy.decider.as_ref().and_then(reach));
-            if policy.mode == Mode::Off {
-                println!("note: the filter is off in this file (enabled is not true)");
+            match policy.mode {
+                Mode::Off => println!("note: the filter is off in this file (neither enabled nor measure is true)"),
+                Mode::Measure => println!("note: the filter only measures in this file"),
+                Mode::Enforce => {}
             }
             problems
         }

@@ -2,11 +2,15 @@
 
 use crate::{
     cut::Reduced,
-    exchange::{self, Event, Exchange, Headers, Outcome, Question, Step},
+    dialect::refusal,
+    exchange::{self, Books, Event, Exchange, Headers, Outcome, Question, Step},
     fault::Fault,
+    memory::Store,
     metrics::Metric,
+    pause::{self, Failure},
     policy::{Decider, Mode, Policy},
     skip::Skip,
+    tokens,
 };
 use std::{rc::Rc, time::Duration};
 
@@ -41,12 +45,24 @@ pub trait Host {
     fn reply_header(&self, name: &str) -> Option<Vec<u8>>;
     /// The body of the reply that is being delivered.
     fn reply_body(&self, len: usize) -> Option<Vec<u8>>;
+    /// The raw value of a response header.
+    fn response_header(&self, name: &str) -> Option<Vec<u8>>;
+    /// The part of the response body that is passing, `len` bytes of it at most.
+    fn response_body(&self, len: usize) -> Option<Vec<u8>>;
+    /// A value of the data that all workers share, and the token of its version.
+    fn shared(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)>;
+    /// Sets a shared value unless its version has changed.
+    fn set_shared(&self, key: &str, value: &[u8], version: Option<u32>) -> bool;
     /// A clock that only moves forward.
     fn now(&self) -> Duration;
     /// Adds to a counter.
     fn add(&self, metric: Metric, by: u64);
+    /// Moves a gauge.
+    fn shift(&self, metric: Metric, by: i64);
     /// Records a value in a histogram.
     fn record(&self, metric: Metric, value: u64);
+    /// The engine has answered.
+    fn engine_answered(&self);
     /// Sets the filter's field in the access log.
     fn note(&self, line: &str);
 }
@@ -59,11 +75,24 @@ impl<H: Host> Headers for RequestHeaders<'_, H> {
     }
 }
 
+struct Shared<'a, H>(&'a H);
+
+impl<H: Host> Store for Shared<'_, H> {
+    fn get(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)> {
+        self.0.shared(key)
+    }
+
+    fn set(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
+        self.0.set_shared(key, value, version)
+    }
+}
+
 /// A call that waits for its reply.
 #[derive(Debug)]
 struct InFlight {
     token: u32,
     call: usize,
+    subject: u128,
     max_reply: usize,
     sent: Duration,
     /// When the host gives up on it, at the earliest.
@@ -88,15 +117,19 @@ pub struct Driver<H> {
     has_trailers: bool,
     /// The response has begun.
     answered: bool,
+    /// The start of an error that may be about a reduced request.
+    error: Option<Vec<u8>>,
+    /// The client's or the proxy's name of the request, for warnings.
+    request_id: String,
     /// The last callback told the host to keep the request back, so it must be resumed.
     paused: bool,
     settled: bool,
 }
 
 impl<H: Host> Driver<H> {
-    /// A request that has not begun.
-    pub fn new(host: H, policy: Rc<Policy>) -> Self {
-        let exchange = (policy.mode == Mode::Enforce).then(|| Exchange::new(Rc::clone(&policy)));
+    /// A request that has not begun. `seed` is the one that all workers share.
+    pub fn new(host: H, policy: Rc<Policy>, seed: u64) -> Self {
+        let exchange = (policy.mode != Mode::Off).then(|| Exchange::new(Rc::clone(&policy), seed));
         Self {
             host,
             policy,
@@ -109,6 +142,8 @@ impl<H: Host> Driver<H> {
             announced_len: None,
             has_trailers: false,
             answered: false,
+            error: None,
+            request_id: String::new(),
             paused: false,
             settled: false,
         }
@@ -128,9 +163,12 @@ impl<H: Host> Driver<H> {
     pub fn on_request_headers(&mut self, end: bool) -> Flow {
         let Some(exchange) = &mut self.exchange else { return Flow::Continue };
         self.host.add(Metric::Requests, 1);
-        if exchange.on(Event::Headers { headers: &RequestHeaders(&self.host), end }) != Step::Hold {
+        if exchange.on(Event::Headers { headers: &RequestHeaders(&self.host), end }, &Shared(&self.host)) != Step::Hold
+        {
             return self.settle(Flow::Continue);
         }
+        let id = self.host.request_header("x-request-id").and_then(|id| String::from_utf8(id).ok());
+        self.request_id = id.unwrap_or_default().chars().filter(char::is_ascii_graphic).take(64).collect();
         let length = self.host.request_header("content-length");
         self.has_length = length.is_some();
         self.announced_len = length.and_then(|length| String::from_utf8(length).ok()?.trim().parse().ok());
@@ -173,6 +211,11 @@ impl<H: Host> Driver<H> {
         if self.in_flight.is_empty() { self.complete() } else { Flow::Pause }
     }
 
+    /// Whether a reply to the call `token` is waited for.
+    pub fn awaits(&self, token: u32) -> bool {
+        self.in_flight.iter().any(|call| call.token == token)
+    }
+
     /// A reply of the engine arrived: with no headers the transport failed.
     pub fn on_engine_reply(&mut self, token: u32, headers: usize, body_len: usize) {
         let Some(at) = self.in_flight.iter().position(|c| c.token == token) else { return };
@@ -180,15 +223,59 @@ impl<H: Host> Driver<H> {
         self.began = self.host.now();
         let elapsed = self.began.saturating_sub(call.sent).as_millis();
         self.host.record(Metric::EngineMilliseconds, u64::try_from(elapsed).unwrap_or(u64::MAX));
-        let reply = self.reply(&call, headers, body_len);
+        let reply = self.reply(&call, headers, body_len).map_err(|failed| self.failed(call.subject, failed));
+        let replied = reply.is_ok();
         let event = Event::Reply { call: call.call, reply: reply.as_deref().map_err(|fault| *fault) };
         let flow = self.feed(event);
+        if replied {
+            // A reply that does not answer is a failure like any other.
+            match self.exchange.as_ref().and_then(|e| e.report().fault).filter(|f| *f != Fault::Unanswerable) {
+                Some(fault) => _ = self.failed(call.subject, (fault, Failure::Passing)),
+                None => self.answered_by_engine(call.subject),
+            }
+        }
         self.resume_unless(flow);
     }
 
     /// The response begins. Where the request is still undecided, another filter let it go or the host answers itself.
-    pub fn on_response(&mut self) {
+    pub fn on_response_headers(&mut self, end: bool) {
         self.answered = true;
+        if self.policy.mode != Mode::Enforce || self.outcome() != Some(&Outcome::Reduced) {
+            return;
+        }
+        let text = |name| self.host.response_header(name).and_then(|v| String::from_utf8(v).ok()).unwrap_or_default();
+        if !text(":status").parse().is_ok_and(refusal::may_blame_history) {
+            return;
+        }
+        // What cannot be read may be about what left.
+        if end || !matches!(text("content-encoding").as_str(), "" | "identity") {
+            self.refused_by_provider();
+        } else {
+            self.error = Some(Vec::new());
+        }
+    }
+
+    /// More of the response passes.
+    pub fn on_response_body(&mut self, len: usize, end: bool) {
+        let Some(error) = &mut self.error else { return };
+        let room = refusal::READ.saturating_sub(error.len());
+        error.extend(self.host.response_body(len.min(room)).unwrap_or_default());
+        if refusal::blames_history(error) {
+            self.refused_by_provider();
+        } else if end || error.len() >= refusal::READ {
+            self.error = None;
+        }
+    }
+
+    fn refused_by_provider(&mut self) {
+        self.error = None;
+        self.host.add(Metric::ProviderRefused, 1);
+        self.exchange.iter_mut().for_each(|exchange| exchange.refused_by_provider(&Shared(&self.host)));
+        log::warn!(
+            "request {}: the provider refused a reduced body for its tools, reasoning or signatures; its conversation is \
+             left alone from now on",
+            self.request_id
+        );
     }
 
     /// The stream is over. A request that is still undecided and unanswered was given up by its client.
@@ -199,7 +286,8 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    fn is_settled(&self) -> bool {
+    /// Whether it is known what becomes of the request.
+    pub fn is_settled(&self) -> bool {
         self.exchange.as_ref().is_none_or(|e| e.outcome().is_some())
     }
 
@@ -226,7 +314,7 @@ impl<H: Host> Driver<H> {
     /// Hands an event to the exchange and carries its step out, until the host has to wait for something.
     fn feed(&mut self, event: Event<'_>) -> Flow {
         let Some(exchange) = &mut self.exchange else { return Flow::Continue };
-        match exchange.on(event) {
+        match exchange.on(event, &Shared(&self.host)) {
             Step::Forward => self.settle(Flow::Continue),
             Step::Hold | Step::Wait => Flow::Pause,
             Step::Ask(questions) => self.ask(questions),
@@ -253,52 +341,99 @@ impl<H: Host> Driver<H> {
     fn send(&mut self, question: &Question) -> Result<(), Fault> {
         let decider = self.policy.decider.as_ref().ok_or(Fault::NotDispatched)?;
         let sent = self.host.now();
+        if pause::is_on(&Shared(&self.host), pause::engine(decider), question.subject, sent) {
+            return Err(Fault::Paused);
+        }
         let deadline = *self.deadline.get_or_insert(sent.saturating_add(decider.timeout));
         let left = deadline.saturating_sub(sent);
         // Envoy takes a timeout of zero milliseconds as none at all.
         if left < Duration::from_millis(1) {
             return Err(Fault::Timeout);
         }
-        let token = self.host.dispatch(decider, &question.body, left).ok_or(Fault::NotDispatched)?;
-        self.host.add(Metric::EngineCalls, 1);
-        self.host.add(Metric::EngineBytes, count(question.body.len()));
+        let Some(token) = self.host.dispatch(decider, &question.body, left) else {
+            return Err(self.failed(question.subject, (Fault::NotDispatched, Failure::Passing)));
+        };
+        self.count_call(&question.body);
         // Envoy's timer runs from the start of a round of its event loop: before this callback, and a bit more.
         let early = left.checked_div(10).unwrap_or_default();
         let expires = self.began.saturating_add(left).saturating_sub(early);
-        self.in_flight.push(InFlight { token, call: question.call, max_reply: question.max_reply, sent, expires });
+        let Question { call, subject, max_reply, .. } = *question;
+        self.in_flight.push(InFlight { token, call, subject, max_reply, sent, expires });
         Ok(())
     }
 
-    fn reply(&self, call: &InFlight, headers: usize, len: usize) -> Result<Vec<u8>, Fault> {
+    fn count_call(&self, body: &[u8]) {
+        self.host.add(Metric::EngineCalls, 1);
+        self.host.add(Metric::EngineBytes, count(body.len()));
+        let tokens = tokens::estimate(body);
+        self.host.add(Metric::EngineTokens, tokens);
+        // Thousandths of a US$ per million tokens are billionths of a US$ per token.
+        let cost = tokens.saturating_mul(self.policy.engine_price_per_mtok.thousandths().into());
+        self.host.add(Metric::EngineCost, cost.div_ceil(1_000));
+    }
+
+    fn reply(&self, call: &InFlight, headers: usize, len: usize) -> Result<Vec<u8>, (Fault, Failure)> {
+        let passing = |fault| (fault, Failure::Passing);
         if headers == 0 {
-            return Err(if self.began >= call.expires { Fault::Timeout } else { Fault::Reset });
+            return Err(passing(if self.began >= call.expires { Fault::Timeout } else { Fault::Reset }));
         }
         let text = |name| self.host.reply_header(name).and_then(|v| String::from_utf8(v).ok()).unwrap_or_default();
         match text(":status").parse() {
             Ok(200) => {}
-            Ok(status) => return Err(self.fault_of(status)),
-            Err(_) => return Err(Fault::BadStatus),
+            Ok(status) => return Err(self.failure_of(status)),
+            Err(_) => return Err(passing(Fault::BadStatus)),
         }
         let media_type = exchange::media_type(&text("content-type"));
         if media_type != "application/json" && !media_type.ends_with("+json") {
-            return Err(Fault::MediaType);
+            return Err(passing(Fault::MediaType));
         }
         if len > call.max_reply {
-            return Err(Fault::TooLarge);
+            return Err(passing(Fault::TooLarge));
         }
-        self.host.reply_body(len).ok_or(Fault::NotJson)
+        self.host.reply_body(len).ok_or(passing(Fault::NotJson))
     }
 
     /// What a status other than 200 means. Envoy stamps every reply that it got: one without the stamp is its own.
-    fn fault_of(&self, status: u16) -> Fault {
-        let has = |name| self.host.reply_header(name).is_some();
-        if has("x-envoy-upstream-service-time") {
-            Fault::of_status(status)
-        } else if has("x-envoy-overloaded") {
-            Fault::NotDispatched
-        } else {
-            Fault::of_no_reply(status)
+    fn failure_of(&self, status: u16) -> (Fault, Failure) {
+        let header = |name| self.host.reply_header(name);
+        if header("x-envoy-upstream-service-time").is_none() {
+            let overloaded = header("x-envoy-overloaded").is_some();
+            let fault = if overloaded { Fault::NotDispatched } else { Fault::of_no_reply(status) };
+            return (fault, Failure::Passing);
         }
+        let seconds = header("retry-after").and_then(|v| String::from_utf8(v).ok()?.trim().parse().ok());
+        let failure = match (Fault::of_status(status), seconds) {
+            (Fault::Unauthorized | Fault::WrongEndpoint, _) => Failure::Lasting,
+            (_, Some(seconds)) => Failure::Until(Duration::from_secs(seconds)),
+            (_, None) => Failure::Passing,
+        };
+        (Fault::of_status(status), failure)
+    }
+
+    fn answered_by_engine(&self, subject: u128) {
+        self.host.engine_answered();
+        if let Some(decider) = &self.policy.decider {
+            pause::answered(&Shared(&self.host), pause::engine(decider), subject);
+        }
+    }
+
+    /// Remembers a failure. What will never be answered is an answer.
+    fn failed(&self, subject: u128, (fault, failure): (Fault, Failure)) -> Fault {
+        let Some(decider) = &self.policy.decider else { return fault };
+        if fault == Fault::Unanswerable {
+            self.answered_by_engine(subject);
+            return fault;
+        }
+        let now = self.host.now();
+        let paused = pause::failed(&Shared(&self.host), pause::engine(decider), subject, failure, now);
+        if let Some(pause) = paused {
+            let seconds = pause.as_secs();
+            log::warn!(
+                "request {}: the engine failed ({fault}); no calls for {seconds} s, requests pass without it",
+                self.request_id
+            );
+        }
+        fault
     }
 
     /// Replaces the body. The length goes first and comes back last, so that it can be missing but never wrong.
@@ -347,7 +482,8 @@ impl<H: Host> Driver<H> {
         let report = exchange.report();
         match outcome {
             Outcome::Reduced => {
-                self.host.add(Metric::Reduced, 1);
+                let enforced = self.policy.mode == Mode::Enforce;
+                self.host.add(if enforced { Metric::Reduced } else { Metric::Measured }, 1);
                 self.host.add(Metric::IncomingBytes, count(report.sizes.0));
                 self.host.add(Metric::OutgoingBytes, count(report.sizes.1));
                 self.host.add(Metric::RemovedTokens, report.removed_tokens);
@@ -356,6 +492,7 @@ impl<H: Host> Driver<H> {
             }
             Outcome::Untouched(skip) => self.host.add(Metric::Skipped(*skip), 1),
         }
+        report.books.iter().for_each(|books| self.count_books(books));
         self.host.add(Metric::PairsAsked, count(report.asked));
         for (skip, pairs) in &report.pairs_skipped {
             self.host.add(Metric::Skipped(*skip), *pairs);
@@ -368,6 +505,55 @@ impl<H: Host> Driver<H> {
         }
         self.host.note(&report.line(Some(outcome)));
         flow
+    }
+
+    fn count_books(&self, books: &Books) {
+        let Books { entry, money, .. } = books;
+        let micro = |nano: u64| nano.checked_div(1_000).unwrap_or(0);
+        let net = money.net();
+        let (parts, bill) = (entry.parts, money.bill);
+        self.host.shift(Metric::Losing, books.losing);
+        for (metric, by) in [
+            (Metric::Conversations, books.first.into()),
+            (Metric::Unpriced, (!books.priced).into()),
+            (Metric::Epochs, count(books.epochs)),
+            (Metric::Batches, count(entry.new_batches)),
+            (Metric::JudgedDrop, books.judged_drop),
+            (Metric::JudgedTruncate, books.judged_truncate),
+            (Metric::Recited, books.recited),
+            (Metric::RecitedLost, books.lost),
+            (Metric::RecitedRerunnable, books.rerunnable),
+            (Metric::RecitedCost, micro(books.fetched_again)),
+            (Metric::NotRead, entry.not_read),
+            (Metric::Rewritten, entry.rewritten),
+            (Metric::SavedCost, micro(money.saved)),
+            (Metric::RewriteCost, micro(money.rewrite)),
+            (Metric::NetGain, micro(u64::try_from(net).unwrap_or(0))),
+            (Metric::NetLoss, micro(u64::try_from(net.saturating_neg()).unwrap_or(0))),
+            (Metric::FixedBytes, parts.fixed),
+            (Metric::ProseBytes, parts.prose),
+            (Metric::ProtectedBytes, parts.protected),
+            (Metric::SmallBytes, parts.small),
+            (Metric::CandidateBytes, parts.candidates),
+            (Metric::RemovedBytes, parts.removed),
+            (Metric::NewBytes, parts.new),
+            (Metric::OutputBytes, parts.output),
+            (Metric::FixedCost, micro(bill.fixed)),
+            (Metric::ProseCost, micro(bill.prose)),
+            (Metric::ProtectedCost, micro(bill.protected)),
+            (Metric::SmallCost, micro(bill.small)),
+            (Metric::CandidateCost, micro(bill.candidates)),
+            (Metric::RemovedCost, micro(bill.removed)),
+            (Metric::WriteCost, micro(bill.new)),
+            (Metric::OutputCost, micro(bill.output)),
+        ] {
+            self.host.add(metric, by);
+        }
+        for tenth in 0..10u8 {
+            let of = |counts: &[u64; 10]| counts.get(usize::from(tenth)).copied().unwrap_or(0);
+            self.host.add(Metric::Needed(tenth), of(&books.needed));
+            self.host.add(Metric::RecitedNeeded(tenth), of(&books.recited_needed));
+        }
     }
 }
 

@@ -34,6 +34,10 @@ faults! {
     WrongEndpoint = "wrong_endpoint",
     /// 429, 503 or 529.
     Overloaded = "overloaded",
+    /// 400, 413 or 422: the engine will never judge these pairs, so they are kept. Not a failure of the engine.
+    Unanswerable = "unanswerable",
+    /// No call was made: calls pause after failures.
+    Paused = "paused",
     /// Another status than 200.
     BadStatus = "bad_status",
     /// The answer is not declared as JSON.
@@ -60,6 +64,7 @@ impl Fault {
     /// What a status other than 200 means when the engine sent it.
     pub fn of_status(status: u16) -> Self {
         match status {
+            400 | 413 | 422 => Self::Unanswerable,
             401 | 403 => Self::Unauthorized,
             404 | 405 | 501 => Self::WrongEndpoint,
             429 | 503 | 529 => Self::Overloaded,

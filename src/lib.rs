@@ -31,14 +31,20 @@
 pub mod cut;
 pub mod dialect;
 pub mod driver;
+pub mod economy;
 pub mod engine;
+pub mod epoch;
 pub mod exchange;
 pub mod fault;
 #[cfg(target_arch = "wasm32")]
 mod glue;
 pub mod hold;
 pub mod json;
+pub mod ledger;
+pub mod memory;
 pub mod metrics;
+pub mod models;
+pub mod pause;
 pub mod policy;
 pub mod skip;
 pub mod tokens;

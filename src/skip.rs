@@ -75,14 +75,24 @@ skips! {
     BoundModel = Request "bound_model",
     /// The request asks the provider to compact, or carries a token bound to its exact body.
     ProviderEdits = Request "provider_edits",
-    /// No pair is old enough, large enough and plain enough to be asked about.
+    /// No pair is old enough yet, or too few are for the next boundary.
+    NothingAgedOut = Request "nothing_aged_out",
+    /// No pair that is old enough is large enough and plain enough to be asked about.
     NothingEligible = Request "nothing_eligible",
     /// The engine answered: everything is still needed.
     KeptByEngine = Request "kept_by_engine",
-    /// What would leave is less than `min_reduction` of the prompt.
-    BelowMinReduction = Request "below_min_reduction",
+    /// What would leave is less than `min_reduction` of the prompt, so it waits for more.
+    WaitsForMinReduction = Request "waits_for_min_reduction",
+    /// What would leave does not yet earn back the rewrite of the provider's cache.
+    WaitsForGate = Request "waits_for_gate",
     /// The engine failed, was late or could not be called; its own counters say how.
     EngineFailed = Request "engine_failed",
+    /// The conversation is in the share that `holdout` leaves alone.
+    Holdout = Request "holdout",
+    /// `new_conversations_only` is on and the conversation was long already when it was first seen.
+    SeenTooLate = Request "seen_too_late",
+    /// The provider refused an earlier reduced request of this conversation for its tools, reasoning or signatures.
+    RefusedBefore = Request "refused_before",
     /// The client left while the request waited for the engine.
     ClientGone = Request "client_gone",
     /// The reduced body failed its own check; a defect of the filter, please report it.
@@ -96,7 +106,7 @@ skips! {
 
     /// The result is smaller than `floor_bytes`.
     SmallResult = Pair "small_result",
-    /// Among the newest `preserve_recent` messages.
+    /// Among the newest `preserve_recent` messages at the last boundary, or behind it.
     Recent = Pair "recent",
     /// No later reply of the model is complete: the result may not have been read.
     Open = Pair "open",
@@ -110,10 +120,6 @@ skips! {
     UnsureGroup = Pair "unsure_group",
     /// A system message stands beside the group.
     SystemBeside = Pair "system_beside",
-    /// The provider compacted everything up to here.
-    BehindCompaction = Pair "behind_compaction",
-    /// Reasoning of the running tool loop stands in the group.
-    CurrentTurn = Pair "current_turn",
     /// Judged for removal, but this carrier or provider allows truncation at most.
     TruncatedInstead = Pair "truncated_instead",
     /// Judged for truncation, but nothing would leave.

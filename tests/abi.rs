@@ -84,7 +84,7 @@ fn every_call() -> Vec<(&'static str, Result<(), Refused>)> {
         ("remove_header", abi::remove_header(Map::Reply, "content-length")),
         ("continue_request", abi::continue_request()),
         ("define_metric", abi::define_metric(MetricType::Counter, "a.b").map(drop)),
-        ("add_to_metric", abi::add_to_metric(1, u64::MAX)),
+        ("add_to_metric", abi::add_to_metric(1, i64::MIN)),
         ("record_metric", abi::record_metric(1, u64::MAX)),
         ("set_property", abi::set_property("a", "b")),
         ("now", abi::now().map(drop)),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use context_compaction::policy::{
-    BoundModels, Decider, Endpoint, Engine, Environment, Export, Milli, Mode, Policy, Problem, ProcessEnvironment,
-    ProviderCompaction, Removal, SWITCHES, Share,
+    BoundModels, Decider, Endpoint, Engine, Environment, Export, MEASURE_SWITCHES, Milli, Mode, OnEngineFailure,
+    Policy, Problem, ProcessEnvironment, ProviderCompaction, Removal, SWITCHES, Share,
 };
 
 #[path = "config/bad.rs"]
@@ -122,7 +122,20 @@ fn every_field_arrives_where_it_belongs() {
         hold_headers: true,
         signed_after_filter: true,
         switch_notes: vec![],
+        epoch_tokens: 0,
+        epoch_pairs: 1,
+        cost_gate: false,
+        gate_horizon: Milli::new(500),
+        target_ratio: Some(Milli::new(300)),
+        max_removed_share: Milli::new(500),
+        max_prefix_changes: 7,
+        on_engine_failure: OnEngineFailure::KeepDecided,
+        new_conversations_only: true,
+        holdout: Milli::new(50),
+        deterministic_tools: policy.deterministic_tools.clone(),
+        engine_price_per_mtok: Milli::new(40),
     };
+    assert_eq!(policy.deterministic_tools.as_ref().map(Vec::len), Some(1));
     assert_eq!(policy, wanted);
 }
 
@@ -161,7 +174,7 @@ fn numbers_may_be_written_in_any_way_that_json_has() {
         (r#"{"min_reduction":1E-3}"#, Policy { min_reduction: Milli::new(1), ..Policy::default() }),
         (r#"{"bytes_per_token":3.500000}"#, Policy { bytes_per_token: Milli::new(3_500), ..Policy::default() }),
         (r#"{"config_revision":"any text"}"#, Policy::default()),
-        (r#"{"epoch_tokens":0.0,"epoch_pairs":1.0}"#, Policy::default()),
+        (r#"{"epoch_tokens":0.0,"epoch_pairs":1.0}"#, Policy { epoch_pairs: 1, ..Policy::default() }),
     ] {
         assert_eq!(load(json), wanted, "{json}");
     }
@@ -289,7 +302,7 @@ fn every_field_refuses_every_wrong_type_by_its_typed_name_without_repeating_it()
     for (name, other, _) in FIELDS {
         for name in [Some(*name), *other].into_iter().flatten() {
             for value in wrong {
-                let json = format!("{{\"{name}\":{value},\"measure\":\"canary\"}}");
+                let json = format!("{{\"{name}\":{value},\"pricing\":\"canary\"}}");
                 // Any text or number will do as a revision; text is right for these two.
                 let harmless = match name {
                     "config_revision" => !value.starts_with(['n', '[', '{']) && !value.contains("udc00"),
@@ -352,6 +365,31 @@ fn the_switch_enables_a_complete_configuration_only() {
     }
     assert_eq!(load_in(COMPLETE, &env([(SWITCHES[0], "0"), (SWITCHES[1], "1")])).mode, Mode::Enforce);
     assert_eq!(load_in(COMPLETE, &env([("OTHER_ENABLED", "1")])).mode, Mode::Off);
+}
+
+#[test]
+fn measuring_is_a_wish_of_its_own_and_removing_beats_it() {
+    let with = |members: &str| COMPLETE.replace('{', &format!("{{{members},"));
+    let none = Fake::default();
+    for switch in MEASURE_SWITCHES {
+        let env = env([(switch, "1")]);
+        assert_eq!(load_in(COMPLETE, &env).mode, Mode::Measure, "{switch}");
+        assert_eq!(load_in(&with(r#""enabled":false"#), &env).mode, Mode::Measure, "measuring works while it is off");
+        assert_eq!(load_in(&with(r#""measure":false"#), &env).mode, Mode::Off, "the configuration can switch it off");
+        assert_eq!(load_in(&with(r#""enabled":true"#), &env).mode, Mode::Enforce);
+        let silent = load_in("", &env);
+        assert_eq!((silent.mode, silent.warnings().len()), (Mode::Off, 3), "it lacks an engine, and says so");
+    }
+    assert_eq!(load_in(&with(r#""measure":true"#), &none).mode, Mode::Measure);
+    assert_eq!(load_in(&with(r#""measure":true,"enabled":true"#), &none).mode, Mode::Enforce);
+    let both = env([(MEASURE_SWITCHES[0], "1"), (SWITCHES[0], "1")]);
+    assert_eq!(load_in(COMPLETE, &both).mode, Mode::Enforce);
+    assert_eq!(load_in(&with(r#""enabled":false"#), &both).mode, Mode::Measure);
+    let problems = refused(r#"{"measure":true}"#);
+    assert_eq!(problems.iter().map(|p| p.field.as_str()).collect::<Vec<_>>(), ["engine", "endpoint", "model"]);
+    let policy = load_in(COMPLETE, &env([(MEASURE_SWITCHES[1], "canary")]));
+    let note = format!("{}: has no effect: only 1 or true turns measuring on", MEASURE_SWITCHES[1]);
+    assert_eq!((policy.mode, lines(&policy.warnings())), (Mode::Off, vec![note]));
 }
 
 #[test]

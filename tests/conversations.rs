@@ -7,17 +7,8 @@ mod support;
 use context_compaction::exchange::Outcome;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
-use support::conversations::{self, Conversation, Format};
+use support::conversations::{self, Conversation};
 use support::{exchange, invariants};
-
-fn served() -> Vec<Conversation> {
-    if !conversations::available() {
-        eprintln!("skipped: the conversations are not beside this repository (../shared/data/conversations)");
-        return Vec::new();
-    }
-    let all = conversations::load_all().expect("the conversations load");
-    all.into_iter().filter(|c| c.format != Format::OpenAiResponses).collect()
-}
 
 /// Six turns spread over a conversation, the last one among them.
 fn some_turns(conversation: &Conversation) -> Vec<usize> {
@@ -29,10 +20,10 @@ fn some_turns(conversation: &Conversation) -> Vec<usize> {
 fn random_verdicts_break_nothing() {
     let mut rng = StdRng::seed_from_u64(7);
     let (mut reduced, mut bodies) = (0, 0);
-    for conversation in served() {
+    for conversation in conversations::served(usize::MAX) {
         for removal in ["auto", "portable", "full"] {
             let settings = json!({
-                "threshold_tokens": 0, "floor_bytes": 0, "preserve_recent": 0, "min_reduction": 0, "removal": removal,
+                "threshold_tokens": 0, "floor_bytes": 0, "preserve_recent": 0, "min_reduction": 0, "removal": removal, "epoch_pairs": 8,
                 "truncate_head_chars": 100, "max_body_bytes": 50_000_000,
             });
             let policy = exchange::policy(&exchange::configuration(settings));
@@ -64,7 +55,7 @@ fn the_documented_configuration_takes_something_out_and_keeps_it_out() {
     let policy = exchange::policy(&configuration);
     let mut judge = |_: &str, _: &Value| (0.0, 0.0);
     let mut reduced = 0;
-    for conversation in served() {
+    for conversation in conversations::served(usize::MAX) {
         let turns = conversation.turns();
         let at = turns.partition_point(|turn| conversation.body(*turn).len() < 200_000);
         if at + 1 >= turns.len() {

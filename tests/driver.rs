@@ -10,6 +10,7 @@ use context_compaction::{
     cut::Reduced,
     driver::{Driver, Flow, Host},
     exchange::Outcome,
+    fault::Fault,
     metrics::Metric,
     policy::{Decider, Policy},
     skip::{Scope, Skip},
@@ -39,6 +40,9 @@ struct World {
     next_token: u32,
     reply: Option<Reply>,
     clock: Duration,
+    shared: HashMap<String, Vec<u8>>,
+    /// Status, content-encoding and the passing part of the body.
+    response: (&'static str, Option<&'static str>, Vec<u8>),
     counts: HashMap<Metric, u64>,
     notes: Vec<String>,
 }
@@ -134,6 +138,19 @@ impl Host for FakeHost {
         Some(body.iter().copied().take(len).collect())
     }
 
+    fn shared(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)> {
+        self.0.borrow().shared.get(key).map(|value| (value.clone(), Some(1)))
+    }
+
+    fn set_shared(&self, key: &str, value: &[u8], _: Option<u32>) -> bool {
+        let mut world = self.0.borrow_mut();
+        if world.refuses() {
+            return false;
+        }
+        world.shared.insert(key.to_owned(), value.to_vec());
+        true
+    }
+
     fn now(&self) -> Duration {
         self.0.borrow().clock
     }
@@ -142,7 +159,24 @@ impl Host for FakeHost {
         *self.0.borrow_mut().counts.entry(metric).or_default() += by;
     }
 
+    fn shift(&self, _: Metric, _: i64) {}
+
     fn record(&self, _: Metric, _: u64) {}
+
+    fn engine_answered(&self) {}
+
+    fn response_header(&self, name: &str) -> Option<Vec<u8>> {
+        let (status, encoding, _) = self.0.borrow().response;
+        match name {
+            ":status" => Some(status.into()),
+            "content-encoding" => encoding.map(Into::into),
+            _ => None,
+        }
+    }
+
+    fn response_body(&self, len: usize) -> Option<Vec<u8>> {
+        Some(self.0.borrow().response.2.iter().copied().take(len).collect())
+    }
 
     fn note(&self, line: &str) {
         self.0.borrow_mut().notes.push(line.to_owned());
@@ -200,6 +234,8 @@ fn world(seed: u64, hold: bool, body: &[u8]) -> World {
         next_token: 0,
         reply: None,
         clock: Duration::from_secs(1),
+        shared: HashMap::new(),
+        response: ("200", None, Vec::new()),
         counts: HashMap::new(),
         notes: Vec::new(),
     }
@@ -300,7 +336,7 @@ fn each_request_leaves_exactly_once_whole_or_reduced() {
         let pairs = if rng.random_bool(0.01) { rng.random_range(56..80) } else { rng.random_range(0..4) };
         let body = conversation(pairs);
         let shared = Rc::new(RefCell::new(world(seed, hold, &body)));
-        let mut driver = Driver::new(FakeHost(Rc::clone(&shared)), Rc::clone(&policies[usize::from(hold)]));
+        let mut driver = Driver::new(FakeHost(Rc::clone(&shared)), Rc::clone(&policies[usize::from(hold)]), 7);
         deliver(&mut driver, &shared, &body);
         let client_left = reply_to_all(&mut driver, &shared, rng.random_bool(0.1));
         driver.on_stream_end();
@@ -318,7 +354,7 @@ fn each_request_leaves_exactly_once_whole_or_reduced() {
         reduced += u32::from(outcome == Outcome::Reduced);
         engine_failed += u32::from(outcome == Outcome::Untouched(Skip::EngineFailed));
     }
-    assert!(reduced > 2_000 && engine_failed > 500, "{reduced} reduced, {engine_failed} without an engine");
+    assert!(reduced > 1_000 && engine_failed > 500, "{reduced} reduced, {engine_failed} without an engine");
 }
 
 fn check_body(world: &World, body: &[u8], outcome: Outcome, context: &str) {
@@ -346,7 +382,7 @@ fn at_most_four_calls_are_out_at_once() {
     let body = conversation(14 * 6);
     let shared = Rc::new(RefCell::new(world(1, true, &body)));
     shared.borrow_mut().refuses = 0.0;
-    let mut driver = Driver::new(FakeHost(Rc::clone(&shared)), policy(true));
+    let mut driver = Driver::new(FakeHost(Rc::clone(&shared)), policy(true), 7);
     assert_eq!(driver.on_request_headers(false), Flow::Pause);
     shared.borrow_mut().buffered.extend(&body);
     assert_eq!(driver.on_request_body(body.len(), true), Flow::Pause);
@@ -357,10 +393,140 @@ fn at_most_four_calls_are_out_at_once() {
 fn without_a_configuration_nothing_is_even_read() {
     let shared = Rc::new(RefCell::new(world(1, true, b"{}")));
     let off = Policy::parse(b"", &exchange::NoEnvironment).expect("no configuration is fine");
-    let mut driver = Driver::new(FakeHost(Rc::clone(&shared)), Rc::new(off));
+    let mut driver = Driver::new(FakeHost(Rc::clone(&shared)), Rc::new(off), 7);
     assert_eq!(driver.on_request_headers(false), Flow::Continue);
     assert_eq!(driver.on_request_body(10_000_000, true), Flow::Continue);
     assert_eq!(driver.on_request_trailers(), Flow::Continue);
     driver.on_stream_end();
     assert!(shared.borrow().counts.is_empty() && shared.borrow().notes.is_empty());
+}
+
+/// A new stream on the same host: what workers share stays.
+fn next_stream(world: &World, body: &[u8]) -> Rc<RefCell<World>> {
+    let mut next = self::world(1, true, body);
+    next.refuses = 0.0;
+    next.clock = world.clock;
+    next.next_token = world.next_token;
+    next.shared = world.shared.clone();
+    Rc::new(RefCell::new(next))
+}
+
+/// Sends `body` and answers its calls with this status; `None` answers well.
+fn send(
+    shared: &Rc<RefCell<World>>,
+    body: &[u8],
+    failure: Option<(&str, &[(&'static str, &str)])>,
+) -> Driver<FakeHost> {
+    let mut driver = Driver::new(FakeHost(Rc::clone(shared)), policy(true), 7);
+    shared.borrow_mut().headers.insert("content-length".to_owned(), body.len().to_string().into_bytes());
+    driver.on_request_headers(false);
+    shared.borrow_mut().buffered.extend(body);
+    let flow = driver.on_request_body(body.len(), true);
+    shared.borrow_mut().paused = flow == Flow::Pause;
+    while let Some((token, question)) = { shared.borrow_mut().calls.pop() } {
+        let (status, more) = failure.unwrap_or(("200", &[]));
+        let reply =
+            if more.contains(&GARBAGE) { b"{}".to_vec() } else { exchange::drop_all(&question).expect("an answer") };
+        let mut headers = vec![
+            (":status", status.as_bytes().to_vec()),
+            ("content-type", b"application/json".to_vec()),
+            ("x-envoy-upstream-service-time", b"1".to_vec()),
+        ];
+        headers.extend(more.iter().map(|(name, value)| (*name, value.as_bytes().to_vec())));
+        let (count, len) = (headers.len(), reply.len());
+        shared.borrow_mut().reply = Some((headers, reply));
+        driver.on_engine_reply(token, count, len);
+    }
+    driver
+}
+
+/// Stands for a reply without answers.
+const GARBAGE: (&str, &str) = ("x-garbage", "1");
+
+fn counted(shared: &Rc<RefCell<World>>, metric: Metric) -> u64 {
+    shared.borrow().counts.get(&metric).copied().unwrap_or(0)
+}
+
+/// Two conversations that share no boundary.
+fn two_conversations() -> [Vec<u8>; 2] {
+    let one = conversation(2);
+    let other = String::from_utf8(one.clone()).expect("text").replace("Go.", "Begin.").into_bytes();
+    [one, other]
+}
+
+#[test]
+fn after_a_failure_its_conversation_pauses_and_others_are_asked() {
+    let [one, other] = two_conversations();
+    let shared = next_stream(&world(1, true, &one), &one);
+    let driver = send(&shared, &one, Some(("500", &[])));
+    assert_eq!(driver.outcome(), Some(&Outcome::Untouched(Skip::EngineFailed)));
+    let again = next_stream(&shared.borrow(), &one);
+    assert_eq!(send(&again, &one, None).outcome(), Some(&Outcome::Untouched(Skip::EngineFailed)));
+    assert_eq!((counted(&again, Metric::EngineCalls), counted(&again, Metric::Failed(Fault::Paused))), (0, 1));
+    let others = next_stream(&again.borrow(), &other);
+    assert_eq!(send(&others, &other, None).outcome(), Some(&Outcome::Reduced));
+    let later = next_stream(&others.borrow(), &one);
+    later.borrow_mut().clock += Duration::from_secs(1);
+    assert_eq!(send(&later, &one, None).outcome(), Some(&Outcome::Reduced), "a second later it is asked again");
+}
+
+#[test]
+fn a_reply_that_does_not_answer_pauses_like_any_failure() {
+    let [one, _] = two_conversations();
+    let shared = next_stream(&world(1, true, &one), &one);
+    send(&shared, &one, Some(("200", &[("content-type", "application/json"), GARBAGE])));
+    let again = next_stream(&shared.borrow(), &one);
+    assert_eq!(send(&again, &one, None).outcome(), Some(&Outcome::Untouched(Skip::EngineFailed)));
+    assert_eq!((counted(&again, Metric::EngineCalls), counted(&again, Metric::Failed(Fault::Paused))), (0, 1));
+}
+
+#[test]
+fn a_wrong_key_pauses_all_calls_for_minutes_and_retry_after_for_as_long_as_it_says_up_to_a_minute() {
+    let [one, other] = two_conversations();
+    for (status, headers, seconds) in [
+        ("401", &[][..], 300),
+        ("403", &[], 300),
+        ("404", &[], 300),
+        ("501", &[], 300),
+        ("429", &[("retry-after", "7")], 7),
+        ("503", &[("retry-after", "3600")], 60),
+    ] {
+        let shared = next_stream(&world(1, true, &one), &one);
+        send(&shared, &one, Some((status, headers)));
+        for (passed, outcome) in [(seconds - 1, Outcome::Untouched(Skip::EngineFailed)), (seconds, Outcome::Reduced)] {
+            let next = next_stream(&shared.borrow(), &other);
+            next.borrow_mut().clock += Duration::from_secs(passed);
+            assert_eq!(send(&next, &other, None).outcome(), Some(&outcome), "{status} after {passed} s");
+        }
+    }
+}
+
+#[test]
+fn a_conversation_whose_reduced_body_the_provider_refuses_is_left_alone() {
+    let [one, _] = two_conversations();
+    let error = br#"{"error":{"message":"messages.2: `TOOL_use` ids were found without `tool_result` blocks"}}"#;
+    let (first, rest) = error.split_at(40);
+    for (status, encoding, parts, refused) in [
+        ("400", None, vec![first, rest], true),
+        ("422", Some("gzip"), vec![&b"\x1f\x8b"[..]], true),
+        ("400", None, vec![&b"prompt is too long"[..]], false),
+        ("401", None, vec![first, rest], false),
+        ("200", None, vec![first, rest], false),
+    ] {
+        let shared = next_stream(&world(1, true, &one), &one);
+        let mut driver = send(&shared, &one, None);
+        assert_eq!(driver.outcome(), Some(&Outcome::Reduced));
+        shared.borrow_mut().response = (status, encoding, Vec::new());
+        driver.on_response_headers(false);
+        for part in parts {
+            shared.borrow_mut().response.2 = part.to_vec();
+            driver.on_response_body(part.len(), false);
+        }
+        driver.on_response_body(0, true);
+        driver.on_stream_end();
+        assert_eq!(counted(&shared, Metric::ProviderRefused), u64::from(refused), "{status} {encoding:?}");
+        let next = next_stream(&shared.borrow(), &one);
+        let outcome = if refused { Outcome::Untouched(Skip::RefusedBefore) } else { Outcome::Reduced };
+        assert_eq!(send(&next, &one, None).outcome(), Some(&outcome), "{status} {encoding:?}");
+    }
 }

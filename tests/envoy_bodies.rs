@@ -128,7 +128,7 @@ async fn the_largest_body_is_met_to_the_byte() {
 
 #[tokio::test]
 async fn bodies_of_megabytes_pass_the_default_limits_and_nearly_one_is_reduced() {
-    let large = conversation(60, 15_000);
+    let large = conversation(56, 16_500);
     assert!(large.len() > 900_000);
     let huge = noise(20_000_000);
     for (hold, upstream_http2) in SETUPS {
@@ -206,8 +206,7 @@ async fn a_body_of_unknown_length_is_reduced_or_let_go_when_it_outgrows_the_limi
 
 #[tokio::test]
 async fn trailers_arrive_behind_a_reduced_and_an_untouched_body() {
-    let body = conversation(20, 3_000);
-    let length = body.len().to_string();
+    let length = conversation(20, 3_000).len().to_string();
     let trailers = [("x-checked", "yes"), ("x-other", "two")];
     let known = [("content-type", "application/json"), ("content-length", length.as_str())];
     let settings = |s: &mut Value| s["buffer_unknown_length"] = json!(true);
@@ -215,7 +214,7 @@ async fn trailers_arrive_behind_a_reduced_and_an_untouched_body() {
     for (hold, upstream_http2) in SETUPS {
         let scene = start((hold, upstream_http2), settings, |e| e.trailers().request_body_buffer_limit(room)).await;
         for behaviour in [Behaviour::DropAll, Behaviour::KeepAll] {
-            let kept = matches!(behaviour, Behaviour::KeepAll);
+            let (kept, body) = (matches!(behaviour, Behaviour::KeepAll), conversation(20, 3_000));
             scene.engine.behave(behaviour).unwrap();
             let check = |arrived: &ProviderRequest| {
                 if kept {
@@ -317,7 +316,7 @@ async fn a_provider_that_answers_before_the_decision_still_gets_it_unless_it_is_
     assert_counts(&scene, &[("requests_reduced", 1)]).await;
 
     scene.engine.take();
-    let gate = Gate::shut();
+    let (gate, body) = (Gate::shut(), conversation(4, 2_500));
     scene.engine.behave(behind(&gate)).unwrap();
     let refuses = answer_early(&listener, &scene, "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n");
     let (_open, response) = tokio::join!(refuses, client.post(CHAT, body.clone()));

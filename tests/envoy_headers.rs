@@ -68,8 +68,8 @@ fn head(body: &[u8]) -> Vec<u8> {
 async fn held_headers_leave_after_the_decision_with_the_length_that_is_right_then() {
     for upstream_http2 in [false, true] {
         let scene = scene(true, upstream_http2).await;
-        let body = conversation(5, 3000);
         for (sent, (protocol, decision)) in (0..).zip(cases()) {
+            let body = conversation(5, 3000);
             let gate = Gate::shut();
             scene.engine.behave(Behaviour::Behind(gate.clone(), Box::new(decision.clone()))).unwrap();
             let client = Client::new(&scene.envoy.url(), protocol).unwrap();
@@ -99,9 +99,9 @@ async fn held_headers_leave_after_the_decision_with_the_length_that_is_right_the
 async fn portable_headers_leave_at_once_and_without_a_length() {
     for upstream_http2 in [false, true] {
         let scene = scene(false, upstream_http2).await;
-        let body = conversation(5, 3000);
         let framing = if upstream_http2 { Framing::Unstated } else { Framing::Chunked };
         for (protocol, decision) in cases() {
+            let body = conversation(5, 3000);
             let gate = Gate::shut();
             scene.engine.behave(Behaviour::Behind(gate.clone(), Box::new(decision.clone()))).unwrap();
             let client = Client::new(&scene.envoy.url(), protocol).unwrap();
@@ -128,8 +128,8 @@ async fn portable_headers_leave_at_once_and_without_a_length() {
 /// Envoy pick the route again.
 #[tokio::test]
 async fn only_a_reduced_request_is_routed_again() {
-    let body = conversation(5, 3000);
-    let original = length(&body);
+    // Every conversation of this shape is as long.
+    let original = length(&conversation(5, 3000));
     let by_length = move |bootstrap: &mut Value| {
         let other = route(bootstrap).clone();
         let mut exact = other.clone();
@@ -140,6 +140,7 @@ async fn only_a_reduced_request_is_routed_again() {
     };
     let scene = Scene::start(true, patient, |e| e.patch(by_length)).await;
     for (protocol, decision) in cases() {
+        let body = conversation(5, 3000);
         scene.engine.behave(decision.clone()).unwrap();
         let client = Client::new(&scene.envoy.url(), protocol).unwrap();
         assert_eq!(client.post(CHAT, body.clone()).await.unwrap().status, 200);
@@ -265,7 +266,7 @@ async fn beside_a_dynamic_forward_proxy_a_portable_request_may_leave_as_it_came_
     assert_eq!(response.status, 200);
     assert_eq!(scene.provider.take_one().await.unwrap().body, body);
     assert_eq!(scene.engine.wait_for(1).await.unwrap().len(), 1);
-    assert_eq!(scene.note(1).await, "\"untouched body_unavailable asked=5\"");
+    assert_eq!(scene.note(1).await, "\"untouched body_unavailable asked=5 judged=5\"");
     assert_eq!(scene.count("request_skipped.body_unavailable").await, 1);
     gate.open();
     // Released in the middle of the body: another provider is another miss.

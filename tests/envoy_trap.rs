@@ -144,6 +144,7 @@ async fn changing_config_revision_brings_the_filter_back() {
     let mut revised = stage.settings.clone();
     revised["config_revision"] = json!("2");
     assert!(stage.envoy.replace_filter(&trapping(&revised).over_ecds()).await.expect("Envoy answers"));
+    let body = conversation(4, 3000);
     assert_eq!(stage.send(&body, "nowhere").await.status, 200);
     assert_reduced(&body, &stage.provider.take_one().await.unwrap().body);
     assert!(stage.engine.requests().len() >= 2);

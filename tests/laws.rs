@@ -212,7 +212,7 @@ fn truncation_keeps_a_visible_head_and_takes_later_parts_away() {
         &[assistant(Value::Null, &[call("a")]), json!({"role": "tool", "tool_call_id": "a", "content": "short"})],
         SHORTEN,
     );
-    assert_eq!(ran.outcome, Outcome::Untouched(Skip::KeptByEngine));
+    assert_eq!(ran.outcome, Outcome::Untouched(Skip::NothingEligible));
     assert_eq!(ran.report.pairs_skipped[&Skip::AlreadyShort], 1);
 }
 
@@ -225,8 +225,8 @@ fn the_newest_messages_stay_and_six_of_them_are_three_round_trips() {
         })
         .collect();
     let ran = run_with(json!({"preserve_recent": 6}), "/v1/chat/completions", &chat("gpt-4o", &rounds), DROP);
-    // Behind the six groups stand the final answer and the thanks: six messages reach back over two groups.
-    assert_eq!((ran.report.dropped, ran.report.pairs_skipped[&Skip::Recent]), (8, 4));
+    // At the last boundary, the final answer, six messages reach back over three groups.
+    assert_eq!((ran.report.dropped, ran.report.pairs_skipped[&Skip::Recent]), (6, 6));
 }
 
 // ------------------------------------------------------------------------------------------------ Anthropic
@@ -360,7 +360,7 @@ fn thinking_holds_its_group_to_truncation_and_the_running_loop_whole() {
     list.pop();
     list.extend(more);
     let running = run_with(json!({}), "/v1/messages", &body, DROP);
-    assert_eq!(running.report.pairs_skipped[&Skip::CurrentTurn], 1);
+    assert_eq!((running.report.dropped, running.report.truncated), (0, 1), "the assistant's part stays whole");
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn what_the_provider_compacted_is_left_to_it() {
         turn("user", &[result_block("c")]),
     ];
     let ran = run_claude(SONNET, &middle);
-    assert_eq!((ran.report.dropped, ran.report.pairs_skipped[&Skip::BehindCompaction]), (1, 2));
+    assert_eq!((ran.report.dropped, ran.report.judged), (1, 1), "only what stands behind its compaction");
 }
 
 #[test]

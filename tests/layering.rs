@@ -9,10 +9,11 @@ use std::{
 /// From the innermost layer outwards. A module may use modules of layers before its own, and itself.
 const LAYERS: &[&[&str]] = &[
     &["skip", "fault", "hold"],
-    &["json", "metrics"],
-    &["cut", "tokens", "policy"],
+    &["json", "metrics", "models"],
+    &["cut", "tokens", "policy", "economy"],
     &["transcript"],
-    &["dialect", "engine"],
+    &["dialect", "engine", "epoch", "memory"],
+    &["ledger", "pause"],
     &["exchange"],
     &["driver"],
     &["glue"],

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use context_compaction::dialect::Dialect;
-use context_compaction::engine::{Bars, systemone as filter};
+use context_compaction::engine::{Bars, Evidence, systemone as filter};
 use context_compaction::json::Document;
 use context_compaction::policy::Policy;
 use context_compaction::transcript::Verdict;
@@ -289,10 +289,12 @@ fn filter_calls(policy: &Policy, path: &str, body: &[u8]) -> Vec<filter::Call> {
     let doc = Document::parse(body).expect("JSON");
     let dialect = Dialect::of(path).expect("a dialect");
     let transcript = (dialect.read)(&doc).expect("a conversation");
-    let may_go = |pair: &usize| transcript.standing(*pair, policy.preserve_recent, policy.floor_bytes).is_ok();
+    let may_go = |pair: &usize| transcript.standing(*pair, policy.floor_bytes).is_ok();
     let asked: Vec<usize> = (0..transcript.pairs.len()).filter(may_go).collect();
     let decider = policy.decider.as_ref().expect("an engine");
-    filter::calls(&doc, &transcript, &asked, decider, policy.truncate_head_chars)
+    let asked = (transcript.elements.len(), asked.as_slice());
+    let evidence = Evidence::gather(&doc, &transcript, &[asked], policy.truncate_head_chars);
+    filter::calls(&doc, &transcript, &evidence, asked, decider)
 }
 
 /// A call with its result, which is long and introduces `<name>_0` to `<name>_199`.

@@ -1,5 +1,7 @@
 //! Request bodies: those recorded from real clients, and made ones of any size.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -44,32 +46,71 @@ pub fn load_all() -> Result<Vec<RecordedBody>> {
     Ok(bodies)
 }
 
-/// A Chat Completions body with `pairs` calls, one per message, each with a result of about `result_bytes`.
+/// What the client asks: other words each time, so that no body is the same conversation as one made before.
+fn goal() -> Value {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    json!({"role": "user", "content": format!("Look at every file of task {number:06} and tell me what is wrong.")})
+}
+
+/// A Chat Completions body in which the model makes `pairs` calls at once, each with a result of about `result_bytes`,
+/// reads them and goes on: one boundary, at which all of them are eligible. Each body is a conversation of its own.
 ///
 /// The text of call and result `n` (from 1) holds `c-<n>.` and `r-<n>.`, so that a test can see which of them left.
 pub fn chat(model: &str, pairs: usize, result_bytes: usize) -> Vec<u8> {
-    let mut messages = vec![json!({"role": "user", "content": "Look at every file and tell me what is wrong."})];
-    for n in 1..=pairs {
+    chat_in_groups(model, &[pairs], result_bytes)
+}
+
+/// The same with several groups of parallel calls, each of this many: a boundary behind each but the last reply.
+pub fn chat_in_groups(model: &str, groups: &[usize], result_bytes: usize) -> Vec<u8> {
+    let call = |n: usize| {
         let arguments = json!({"path": format!("src/c-{n}.rs")}).to_string();
         let function = json!({"name": "read_file", "arguments": arguments});
-        let call = json!({"id": format!("call_{n}"), "type": "function", "function": function});
-        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
-        messages.push(json!({"role": "tool", "tool_call_id": format!("call_{n}"), "content": text(n, result_bytes)}));
+        json!({"id": format!("call_{n}"), "type": "function", "function": function})
+    };
+    let result =
+        |n: usize| json!({"role": "tool", "tool_call_id": format!("call_{n}"), "content": text(n, result_bytes)});
+    let mut messages = vec![goal()];
+    let mut first = 1;
+    for pairs in groups {
+        let group = first..first + pairs;
+        let calls: Vec<Value> = group.clone().map(call).collect();
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": calls}));
+        messages.extend(group.clone().map(result));
+        first = group.end;
     }
     close(&mut messages);
     json!({"model": model, "messages": messages}).to_string().into_bytes()
 }
 
+/// The requests of one conversation, turn by turn: in each the model reads one file more, of about `result_bytes`, and now
+/// and then names something that only an earlier one held.
+pub fn growing(model: &str, turns: usize, result_bytes: usize) -> Vec<Vec<u8>> {
+    let mut messages = vec![goal()];
+    let mut bodies = Vec::new();
+    for n in 1..=turns {
+        bodies.push(json!({"model": model, "messages": messages}).to_string().into_bytes());
+        let named = format!("value_{}_{}", n / 2, 3 + n % 5);
+        let arguments = json!({"path": format!("src/c-{n}.rs"), "find": named}).to_string();
+        let function = json!({"name": "read_file", "arguments": arguments});
+        let call = json!({"id": format!("call_{n}"), "type": "function", "function": function});
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        messages.push(json!({"role": "tool", "tool_call_id": format!("call_{n}"), "content": text(n, result_bytes)}));
+    }
+    bodies
+}
+
 /// [`chat`] as an Anthropic Messages body.
 pub fn anthropic(model: &str, pairs: usize, result_bytes: usize) -> Vec<u8> {
-    let mut messages = vec![json!({"role": "user", "content": "Look at every file and tell me what is wrong."})];
-    for n in 1..=pairs {
-        let (id, input) = (format!("toolu_{n}"), json!({"path": format!("src/c-{n}.rs")}));
-        let call = json!({"type": "tool_use", "id": id, "name": "read_file", "input": input});
-        let result = json!({"type": "tool_result", "tool_use_id": id, "content": text(n, result_bytes)});
-        messages.push(json!({"role": "assistant", "content": [call]}));
-        messages.push(json!({"role": "user", "content": [result]}));
-    }
+    let call = |n: usize| {
+        let input = json!({"path": format!("src/c-{n}.rs")});
+        json!({"type": "tool_use", "id": format!("toolu_{n}"), "name": "read_file", "input": input})
+    };
+    let result = |n: usize| json!({"type": "tool_result", "tool_use_id": format!("toolu_{n}"), "content": text(n, result_bytes)});
+    let (calls, results): (Vec<Value>, Vec<Value>) = (1..=pairs).map(|n| (call(n), result(n))).unzip();
+    let mut messages = vec![goal()];
+    messages.push(json!({"role": "assistant", "content": calls}));
+    messages.push(json!({"role": "user", "content": results}));
     close(&mut messages);
     json!({"model": model, "max_tokens": 1024, "messages": messages}).to_string().into_bytes()
 }

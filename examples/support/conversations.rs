@@ -1,5 +1,7 @@
 //! The recorded conversations, rendered as the requests that a client would have sent.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::paths::shared;
@@ -44,8 +46,12 @@ pub fn available() -> bool {
 
 /// The names of all conversations, in order.
 pub fn names() -> Result<Vec<String>> {
-    let folder = shared("data/conversations");
-    let entries = std::fs::read_dir(&folder).map_err(|error| Failure::from(error).while_doing(folder.display()))?;
+    names_in(&shared("data/conversations"))
+}
+
+/// The names of all conversations in a folder, in order.
+pub fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let entries = std::fs::read_dir(folder).map_err(|error| Failure::from(error).while_doing(folder.display()))?;
     let mut names = Vec::new();
     for entry in entries {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -60,9 +66,25 @@ pub fn load_all() -> Result<Vec<Conversation>> {
     names()?.iter().map(|name| load(name)).collect()
 }
 
+/// The conversations of the dialects that this version reads, with fewer messages than `longest`; none, and a word about
+/// it, where they do not stand beside the repository.
+pub fn served(longest: usize) -> Vec<Conversation> {
+    if !available() {
+        eprintln!("skipped: the conversations are not beside this repository (../shared/data/conversations)");
+        return Vec::new();
+    }
+    let all = load_all().expect("the conversations load");
+    all.into_iter().filter(|c| c.format != Format::OpenAiResponses && c.messages.len() < longest).collect()
+}
+
 /// The conversation of this name.
 pub fn load(name: &str) -> Result<Conversation> {
-    let path = shared("data/conversations").join(format!("{name}.json"));
+    load_from(&shared("data/conversations"), name)
+}
+
+/// The conversation of this name in a folder.
+pub fn load_from(folder: &Path, name: &str) -> Result<Conversation> {
+    let path = folder.join(format!("{name}.json"));
     let doing = |failure: Failure| failure.while_doing(path.display());
     let bytes = std::fs::read(&path).map_err(|error| doing(error.into()))?;
     let file: Value = serde_json::from_slice(&bytes).map_err(|error| doing(error.into()))?;
@@ -127,6 +149,13 @@ impl Conversation {
         let model: Vec<bool> = self.messages.iter().map(|message| self.is_models(message)).collect();
         let ends = |end: &usize| !model[end - 1] && model.get(*end).copied().unwrap_or(true);
         (1..=model.len()).filter(ends).collect()
+    }
+
+    /// What the model answered to the request over the first `count` messages.
+    pub fn reply(&self, count: usize) -> &[Value] {
+        let behind = self.messages.get(count..).unwrap_or_default();
+        let length = behind.iter().take_while(|message| self.is_models(message)).count();
+        behind.get(..length).unwrap_or_default()
     }
 
     /// Whether the model wrote this message.

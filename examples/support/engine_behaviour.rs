@@ -1,6 +1,7 @@
 //! What the stand-in engine does with a request: right answers, wrong answers, and none.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,6 +133,19 @@ pub enum Behaviour {
 }
 
 impl Behaviour {
+    /// Drops, shortens or keeps each pair by nothing but the bytes of the request.
+    pub fn by_hash() -> Self {
+        Self::custom(|request| {
+            let answer = |question: String| {
+                let mut hasher = DefaultHasher::new();
+                (&request.body, &question).hash(&mut hasher);
+                (question, json!({"type": "noul", "noul": (hasher.finish() % 10) as f64 / 10.0}))
+            };
+            let answers: Map<String, Value> = request.questions().into_iter().map(answer).collect();
+            EngineReply::json(200, &json!({"model": "stub", "answers": answers}))
+        })
+    }
+
     /// A [`Behaviour::Custom`] engine.
     pub fn custom(answer: impl Fn(&EngineRequest) -> EngineReply + Send + Sync + 'static) -> Self {
         Self::Custom(Arc::new(answer))

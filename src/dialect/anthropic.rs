@@ -30,9 +30,11 @@ pub(super) fn read(doc: &Document<'_>) -> Result<Transcript, Skip> {
     };
     let prompt = Prompt {
         model: model.and_then(|m| doc.string(&m)).map(String::from),
-        fixed: total_len(&[&system, &tools]),
+        fixed: total_len(doc, [&system, &tools]),
         thinking,
         drop_block,
+        cache_markers: marker(doc, b"\"cache_control\""),
+        one_hour_cache: marker(doc, b"\"ttl\":\"1h\"") || marker(doc, b"\"ttl\": \"1h\""),
         provider_edits: management.is_some_and(|m| clears_or_compacts(doc, &m)),
         exact_body: credit.is_some(),
     };
@@ -41,6 +43,11 @@ pub(super) fn read(doc: &Document<'_>) -> Result<Transcript, Skip> {
         message(doc, &mut builder, entry)?;
     }
     builder.finish()
+}
+
+/// Whether these bytes stand anywhere in the body. Inside a string their quotes would be escaped.
+fn marker(doc: &Document<'_>, bytes: &[u8]) -> bool {
+    memchr::memmem::find(doc.bytes(), bytes).is_some()
 }
 
 /// Whether thinking is on, and whether the client lets the provider drop blocks whose prefix changed.

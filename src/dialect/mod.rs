@@ -3,6 +3,7 @@
 
 mod anthropic;
 mod openai_chat;
+pub mod refusal;
 
 use crate::{
     json::{Document, Span},
@@ -70,9 +71,10 @@ pub fn reasoning_is_bound(model: &str) -> bool {
     major.is_none_or(|major| (major, minor) >= (5, 1))
 }
 
-/// Bytes of the members at `spans`.
-fn total_len(spans: &[&Option<Span>]) -> usize {
-    spans.iter().filter_map(|s| s.as_ref()).map(ExactSizeIterator::len).sum()
+/// Bytes of the values at `spans`, strings without their quotes.
+fn total_len(doc: &Document<'_>, spans: [&Option<Span>; 2]) -> usize {
+    let len = |span: &Span| doc.inner(span).map_or(span.len(), <[u8]>::len);
+    spans.iter().filter_map(|s| s.as_ref()).map(len).sum()
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(super) fn read(doc: &Document<'_>) -> Result<Transcript, Skip> {
     }
     let prompt = Prompt {
         model: model.and_then(|m| doc.string(&m)).map(String::from),
-        fixed: total_len(&[&tools, &functions]),
+        fixed: total_len(doc, [&tools, &functions]),
         thinking: has_any(doc, &root, &["thinking", "reasoning", "reasoning_effort", "enable_thinking"]),
         ..Prompt::default()
     };

@@ -7,7 +7,7 @@ use crate::{
 };
 use std::{
     borrow::Cow,
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
 };
 
@@ -85,41 +85,74 @@ pub(super) struct Known {
     pub(super) target: Option<String>,
     /// Hash of tool and arguments: equal for exact repeats.
     call: u64,
-    pub(super) bytes: usize,
-    /// `ok`, `error` where the client flagged one, `open` while the result is out.
-    pub(super) status: &'static str,
+    bytes: usize,
+    /// The client flagged an error.
+    is_error: bool,
+    /// The element that holds the call, and the one that holds its result.
+    elements: (usize, usize),
 }
+
+/// One boundary: the end of what may be known there, in elements, and the pairs that are asked about.
+pub type Boundary<'a> = (usize, &'a [usize]);
 
 /// Facts about every pair of a conversation, and citations of the pairs that are asked about.
 #[derive(Debug)]
 pub struct Evidence {
-    pub(super) known: Vec<Known>,
+    known: Vec<Known>,
     /// Calls on one target, or exact repeats of a call without one, in order.
     related: HashMap<u64, Vec<usize>>,
     cited: HashMap<usize, usize>,
 }
 
 impl Evidence {
-    /// Gathers the facts. `asked` are indices of pairs; the rest of their results behind `head_chars` characters is what
-    /// a truncation would take. One pass over the payload.
-    pub fn gather(doc: &Document<'_>, transcript: &Transcript, asked: &[usize], head_chars: usize) -> Self {
-        let known: Vec<Known> = transcript.pairs.iter().map(|pair| know(doc, pair)).collect();
+    /// Gathers the facts for all boundaries at which something is asked, each pair at one of them. Of a result the rest
+    /// behind `head_chars` characters is what a truncation would take. One pass over the payload.
+    pub fn gather(doc: &Document<'_>, transcript: &Transcript, asked: &[Boundary<'_>], head_chars: usize) -> Self {
+        let end = asked.iter().map(|(end, _)| *end).max().unwrap_or(0);
+        let before = transcript.pairs.iter().take_while(|pair| pair.call.element < end);
+        let known: Vec<Known> = before.map(|pair| know(doc, pair)).collect();
         let mut related: HashMap<u64, Vec<usize>> = HashMap::new();
         for (index, call) in known.iter().enumerate() {
             related.entry(call.relation()).or_default().push(index);
         }
-        Self { known, related, cited: citations(doc, transcript, asked, head_chars) }
+        Self { known, related, cited: citations(doc, transcript, end, asked, head_chars) }
     }
 
+    /// What is known before element `end`.
+    pub(super) fn before(&self, end: usize) -> Before<'_> {
+        let known = self.known.partition_point(|known| known.elements.0 < end);
+        Before { all: self, end, known: self.known.get(..known).unwrap_or_default() }
+    }
+}
+
+/// What is known at one boundary.
+#[derive(Clone, Copy)]
+pub(super) struct Before<'e> {
+    all: &'e Evidence,
+    end: usize,
+    pub(super) known: &'e [Known],
+}
+
+impl Before<'_> {
     /// How many later entries of the assistant use a name that the rest of result `pair` introduced.
     pub(super) fn cited_after(&self, pair: usize) -> usize {
-        self.cited.get(&pair).copied().unwrap_or(0)
+        self.all.cited.get(&pair).copied().unwrap_or(0)
+    }
+
+    /// `ok`, `error` where the client flagged one, `open` while the result is out; and the result's bytes.
+    pub(super) fn result(&self, known: &Known) -> (&'static str, usize) {
+        match known.is_error {
+            _ if known.elements.1 >= self.end => ("open", 0),
+            true => ("error", known.bytes),
+            false => ("ok", known.bytes),
+        }
     }
 
     /// Later calls on the same target, as `p<ordinal> <what>`: the newest four.
     pub(super) fn same_target_later(&self, pair: usize) -> Vec<String> {
         let Some(this) = self.known.get(pair) else { return Vec::new() };
-        let related = self.related.get(&this.relation()).map(Vec::as_slice).unwrap_or_default();
+        let related = self.all.related.get(&this.relation()).map(Vec::as_slice).unwrap_or_default();
+        let related = related.get(..related.partition_point(|i| *i < self.known.len())).unwrap_or_default();
         let newest = related.iter().rev().take(4).take_while(|i| **i > pair);
         let mut lines: Vec<String> = newest
             .filter_map(|i| Some((i, self.known.get(*i)?)))
@@ -154,13 +187,14 @@ fn hash(value: impl Hash) -> u64 {
 fn know(doc: &Document<'_>, pair: &Pair) -> Known {
     let tool = pair.call.name.as_ref().and_then(|n| doc.string(n)).unwrap_or_default().into_owned();
     let arguments = arguments(doc, pair);
-    let status = pair.result.as_ref().map_or("open", |r| if r.is_error() { "error" } else { "ok" });
+    let result = pair.result.as_ref();
     Known {
         class: Class::of(&tool),
         target: target(&arguments),
         call: hash((&tool, &arguments)),
-        bytes: pair.result.as_ref().map_or(0, |r| r.payload),
-        status,
+        bytes: result.map_or(0, |r| r.payload),
+        is_error: result.is_some_and(|r| r.is_error()),
+        elements: (pair.call.element, result.map_or(usize::MAX, |r| r.element)),
         tool,
     }
 }
@@ -182,25 +216,34 @@ fn target(arguments: &str) -> Option<String> {
 }
 
 /// One piece of payload, in the order of the body.
-enum Piece {
+pub(super) enum Piece {
     /// Prose or arguments of the assistant in this element.
     Said(usize),
     /// A text part of this pair's result.
     Result(usize),
 }
 
-fn citations(doc: &Document<'_>, transcript: &Transcript, asked: &[usize], head_chars: usize) -> HashMap<usize, usize> {
-    let asked: HashSet<usize> = asked.iter().copied().collect();
+fn citations(
+    doc: &Document<'_>,
+    transcript: &Transcript,
+    end: usize,
+    asked: &[Boundary<'_>],
+    head_chars: usize,
+) -> HashMap<usize, usize> {
+    // Who is asked about, and the element from which on nothing counts for it.
+    let asked: HashMap<usize, usize> =
+        asked.iter().flat_map(|(end, pairs)| pairs.iter().map(|pair| (*pair, *end))).collect();
     // Who introduced a name: a pair that is asked about, or nobody that matters.
     let mut introduced: HashMap<u64, Option<usize>> = HashMap::new();
     // Per pair: how often cited, and by which element last, so that one entry counts once.
     let mut cited: HashMap<usize, (usize, usize)> = HashMap::new();
     let mut head_left = head_chars;
     let mut current = usize::MAX;
-    for (span, piece) in pieces(transcript) {
+    for (span, piece) in pieces(transcript, end) {
         match piece {
             Piece::Said(element) => identifiers::each(doc_chars(doc, &span), |id| {
-                if let Some(pair) = *introduced.entry(id).or_insert(None) {
+                let owner = *introduced.entry(id).or_insert(None);
+                if let Some(pair) = owner.filter(|pair| asked.get(pair).is_some_and(|end| element < *end)) {
                     let (count, last) = cited.entry(pair).or_insert((0, usize::MAX));
                     if *last != element {
                         (*count, *last) = (count.saturating_add(1), element);
@@ -214,7 +257,7 @@ fn citations(doc: &Document<'_>, transcript: &Transcript, asked: &[usize], head_
                 let all = doc.chars(&span).count();
                 let head = doc.chars(&span).take(head_left).map(|c| c.value);
                 identifiers::each(head, |id| _ = introduced.entry(id).or_insert(None));
-                let owner = asked.contains(&pair).then_some(pair);
+                let owner = asked.contains_key(&pair).then_some(pair);
                 let tail = doc.chars(&span).skip(head_left).map(|c| c.value);
                 identifiers::each(tail, |id| _ = introduced.entry(id).or_insert(owner));
                 head_left = head_left.saturating_sub(all);
@@ -224,30 +267,32 @@ fn citations(doc: &Document<'_>, transcript: &Transcript, asked: &[usize], head_
     cited.into_iter().map(|(pair, (count, _))| (pair, count)).collect()
 }
 
-fn doc_chars<'a>(doc: &Document<'a>, span: &Span) -> Box<dyn Iterator<Item = char> + 'a> {
+/// The characters of a string, or of any other value as it stands.
+pub(super) fn doc_chars<'a>(doc: &Document<'a>, span: &Span) -> Box<dyn Iterator<Item = char> + 'a> {
     match doc.kind(span) {
         Kind::String => Box::new(doc.chars(span).map(|c| c.value)),
         _ => Box::new(std::str::from_utf8(doc.slice(span)).unwrap_or_default().chars()),
     }
 }
 
-fn pieces(transcript: &Transcript) -> Vec<(Span, Piece)> {
+/// What the model said and what tools answered before element `end`, in order.
+pub(super) fn pieces(transcript: &Transcript, end: usize) -> Vec<(Span, Piece)> {
     let is_model = |e: usize| transcript.elements.get(e).is_some_and(|e| e.role.side() == Side::Model);
-    let said = transcript.prose.iter().filter(|p| is_model(p.element));
+    let said = transcript.prose.iter().filter(|p| p.element < end && is_model(p.element));
     let mut pieces: Vec<(Span, Piece)> = said.map(|p| (p.literal.clone(), Piece::Said(p.element))).collect();
-    for (index, pair) in transcript.pairs.iter().enumerate() {
+    for (index, pair) in transcript.pairs.iter().enumerate().take_while(|(_, p)| p.call.element < end) {
         pieces.extend(pair.call.arguments.iter().map(|a| (a.clone(), Piece::Said(pair.call.element))));
-        let texts = pair.result.iter().flat_map(|r| &r.texts);
+        let texts = pair.result.iter().filter(|r| r.element < end).flat_map(|r| &r.texts);
         pieces.extend(texts.map(|t| (t.literal.clone(), Piece::Result(index))));
     }
     pieces.sort_by_key(|(span, _)| span.start);
     pieces
 }
 
-/// The literal of the newest prose of the user, if there is one.
-pub(super) fn goal(transcript: &Transcript) -> Option<&Span> {
+/// The literal of the user's last prose before element `end`, if there is one.
+pub(super) fn goal(transcript: &Transcript, end: usize) -> Option<&Span> {
     let is_user = |e: usize| transcript.elements.get(e).is_some_and(|e| e.role == Role::User);
-    transcript.prose.iter().rfind(|p| is_user(p.element)).map(|p| &p.literal)
+    transcript.prose.iter().rfind(|p| p.element < end && is_user(p.element)).map(|p| &p.literal)
 }
 
 #[cfg(test)]
@@ -271,7 +316,7 @@ mod tests {
     fn gathered(body: &str, asked: &[usize]) -> Evidence {
         let doc = Document::parse(body.as_bytes()).unwrap();
         let transcript = (Dialect::of("/v1/chat/completions").unwrap().read)(&doc).unwrap();
-        Evidence::gather(&doc, &transcript, asked, 10)
+        Evidence::gather(&doc, &transcript, &[(usize::MAX, asked)], 10)
     }
 
     #[test]
@@ -286,6 +331,7 @@ mod tests {
             ("target_info", "{}", "x"),
         ]);
         let evidence = gathered(&body, &[]);
+        let evidence = evidence.before(usize::MAX);
         assert_eq!(evidence.same_target_later(0), ["p2 page", "p4 repeat", "p5 edit"]);
         assert_eq!(evidence.same_target_later(2), Vec::<String>::new());
         assert_eq!(evidence.same_target_later(5), ["p7 repeat"], "no target: only exact repeats");
@@ -301,7 +347,35 @@ mod tests {
             ("read", r#"{"path":"src/known.rs"}"#, "tail_name1 once more, later"),
         ]);
         let evidence = gathered(&body, &[0, 3]);
+        let evidence = evidence.before(usize::MAX);
         assert_eq!(evidence.cited_after(0), 1, "the head stays anyway, and the path was known before");
         assert_eq!(evidence.cited_after(3), 0);
+    }
+
+    #[test]
+    fn at_each_boundary_only_what_stands_before_it_is_known() {
+        let body = chat(&[
+            ("read", r#"{"path":"a.rs"}"#, "0123456789 tail_name1"),
+            ("grep", r#"{"pattern":"tail_name1"}"#, "0123456789 tail_name2"),
+            ("read", r#"{"path":"a.rs"}"#, "none"),
+            ("grep", r#"{"pattern":"tail_name1 tail_name2"}"#, "none"),
+        ]);
+        let doc = Document::parse(body.as_bytes()).unwrap();
+        let transcript = (Dialect::of("/v1/chat/completions").unwrap().read)(&doc).unwrap();
+        let asked: [Boundary<'_>; 2] = [(4, &[0]), (8, &[1])];
+        let together = Evidence::gather(&doc, &transcript, &asked, 10);
+        for (end, pairs) in asked {
+            let alone = Evidence::gather(&doc, &transcript, &[(end, pairs)], 10);
+            for pair in pairs {
+                let facts = |evidence: &Evidence| {
+                    let before = evidence.before(end);
+                    let results: Vec<_> = before.known.iter().map(|known| before.result(known)).collect();
+                    (before.cited_after(*pair), before.same_target_later(*pair), results)
+                };
+                assert_eq!(facts(&together), facts(&alone), "{end}");
+            }
+        }
+        assert_eq!(together.before(4).cited_after(0), 1, "not the one behind its boundary");
+        assert_eq!(together.before(4).result(&together.known[1]).0, "open");
     }
 }

@@ -3,9 +3,10 @@
 mod evidence;
 mod excerpt;
 mod identifiers;
+pub mod recitation;
 pub mod systemone;
 
-pub use evidence::{Class, Evidence};
+pub use evidence::{Boundary, Class, Evidence};
 
 use crate::transcript::Verdict;
 
@@ -28,6 +29,11 @@ pub struct Bars {
 }
 
 impl Answer {
+    /// How sure the engine is that the whole result is still needed, in tenths rounded down, 0 to 9.
+    pub fn tenths(self) -> u8 {
+        (self.result * 10.0).clamp(0.0, 9.0) as u8
+    }
+
     /// Both over their bar: drop. Only the result: truncate. Doubt keeps, and so does a call that alone is not needed.
     pub fn verdict(self, bars: Bars) -> Verdict {
         let over = |needed: f64, bar: f64| 1.0 - needed >= bar;

@@ -3,7 +3,11 @@
 //! A request is canonical: members in alphabetical order, no spaces, no clock, no random ids, so that the same prefix
 //! gives the same bytes on every replica.
 
-use super::{Answer, Evidence, evidence, excerpt};
+use super::{
+    Answer, Evidence,
+    evidence::{self, Before, Boundary},
+    excerpt,
+};
 use crate::{
     fault::Fault,
     json::{Document, Kind, Span},
@@ -97,17 +101,18 @@ struct Asked {
     tool: String,
 }
 
-/// The requests that ask about the pairs `asked`, oldest first, [`MAX_PAIRS`] in each.
+/// The requests that ask about the pairs of one boundary, oldest first, [`MAX_PAIRS`] in each. All that they tell stands
+/// before it.
 pub fn calls(
     doc: &Document<'_>,
     transcript: &Transcript,
-    asked: &[usize],
+    evidence: &Evidence,
+    (end, asked): Boundary<'_>,
     decider: &Decider,
-    head_chars: usize,
 ) -> Vec<Call> {
-    let evidence = Evidence::gather(doc, transcript, asked, head_chars);
+    let evidence = evidence.before(end);
     let call = |pairs: &[usize]| {
-        let bodies = ROOMS.iter().map(|room| body(doc, transcript, &evidence, pairs, decider, *room));
+        let bodies = ROOMS.iter().map(|room| body((doc, transcript, end), evidence, pairs, decider, *room));
         let mut body = Vec::new();
         for candidate in bodies {
             body = candidate;
@@ -121,9 +126,8 @@ pub fn calls(
 }
 
 fn body(
-    doc: &Document<'_>,
-    transcript: &Transcript,
-    evidence: &Evidence,
+    (doc, transcript, end): (&Document<'_>, &Transcript, usize),
+    evidence: Before<'_>,
     pairs: &[usize],
     decider: &Decider,
     room: Room,
@@ -149,14 +153,14 @@ fn body(
         );
         asked.insert(format!("p{n}"), about_pair(doc, transcript, evidence, pair, excerpts, room));
     }
-    let goal = evidence::goal(transcript).filter(|_| excerpts);
+    let goal = evidence::goal(transcript, end).filter(|_| excerpts);
     let first_line = evidence.known.len().saturating_sub(room.index);
     let lines = evidence.known.iter().enumerate().skip(first_line);
     let state = State {
         about: ABOUT,
         asked,
         goal: goal.map(|span| excerpt::head(doc.chars(span).map(|c| c.value), 600)),
-        index: lines.map(|(i, k)| index_line(i, k, excerpts)).collect(),
+        index: lines.map(|(i, k)| index_line(i, k, evidence.result(k), excerpts)).collect(),
         v: "cc/1",
     };
     // A map with string keys and plain members: this cannot fail, and an empty body is refused by every engine.
@@ -166,7 +170,7 @@ fn body(
 fn about_pair(
     doc: &Document<'_>,
     transcript: &Transcript,
-    evidence: &Evidence,
+    evidence: Before<'_>,
     index: usize,
     excerpts: bool,
     room: Room,
@@ -177,15 +181,16 @@ fn about_pair(
     let chars = |span: &Span| doc.chars(span).map(|c| c.value);
     // Twice the excerpt and its margin, since an escape takes more raw bytes than the character it stands for.
     let window = room.tail.saturating_add(excerpt::MARGIN).saturating_mul(2);
+    let (status, bytes) = known.map_or(("open", 0), |known| evidence.result(known));
     let (tool, class) = known.map(|k| (k.tool.as_str(), k.class.name())).unwrap_or_default();
     Asked {
-        age_pairs: transcript.pairs.len().saturating_sub(index).saturating_sub(1),
-        bytes: known.map_or(0, |k| k.bytes),
+        age_pairs: evidence.known.len().saturating_sub(index).saturating_sub(1),
+        bytes,
         cited_after: evidence.cited_after(index),
         head: texts.first().filter(|_| excerpts).map(|t| excerpt::head(chars(&t.literal), room.head)),
         input: pair.filter(|_| excerpts).map(|p| excerpt::head(evidence::arguments(doc, p).chars(), room.input)),
         same_target_later: evidence.same_target_later(index),
-        status: known.map_or("open", |k| k.status),
+        status,
         tail: texts.last().filter(|_| excerpts).map(|t| {
             let chars = doc.last_chars(&t.literal, window).map(|c| c.value);
             excerpt::tail(chars, t.literal.len() > window, room.tail)
@@ -195,9 +200,8 @@ fn about_pair(
 }
 
 /// `p12 Read src/a.rs ok 4213B`, at most 90 bytes; without text it names the class of the tool only.
-fn index_line(index: usize, known: &evidence::Known, excerpts: bool) -> String {
+fn index_line(index: usize, known: &evidence::Known, (status, bytes): (&'static str, usize), excerpts: bool) -> String {
     let n = index.saturating_add(1);
-    let (status, bytes) = (known.status, known.bytes);
     if !excerpts {
         return format!("p{n} {} {status} {bytes}B", known.class.name());
     }

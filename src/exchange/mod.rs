@@ -5,23 +5,32 @@
 //! ```
 //! Any error on the way is `Done` with the reason, and the step is [`Step::Forward`]: the original bytes leave.
 
+mod books;
 mod gate;
 mod outcome;
+mod plan;
 
+pub use books::Books;
 pub use gate::{Headers, media_type};
 pub use outcome::{Outcome, Report};
 
 use crate::{
     cut::Reduced,
     dialect::Dialect,
-    engine::{Answer, Bars, systemone},
+    economy::Waits,
+    engine::{Answer, Bars, Boundary, Evidence, systemone},
+    epoch::{self, Epoch, Law},
     fault::Fault,
     json::Document,
-    policy::{Decider, Policy},
+    memory::{self, Judged, Record, Store},
+    policy::{Decider, Mode, OnEngineFailure, Policy},
     skip::Skip,
     transcript::{Levels, Transcript, Verdict, self_check},
 };
-use std::{collections::VecDeque, rc::Rc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+};
 
 /// Calls of one request that may wait for their reply at once.
 pub const MAX_CALLS_IN_FLIGHT: usize = 4;
@@ -71,6 +80,8 @@ pub enum Step {
 pub struct Question {
     /// Its number within the request.
     pub call: usize,
+    /// Names the first epoch that is asked about: the same on every attempt, and for all calls of one request.
+    pub subject: u128,
     /// The body to post.
     pub body: Vec<u8>,
     /// The longest reply worth reading, in bytes.
@@ -83,6 +94,9 @@ pub struct Exchange {
     policy: Rc<Policy>,
     state: State,
     report: Report,
+    seed: u64,
+    /// What is remembered of the conversation.
+    record: Option<Record>,
 }
 
 #[derive(Debug)]
@@ -99,18 +113,41 @@ enum State {
 struct Asking {
     dialect: &'static Dialect,
     transcript: Transcript,
-    levels: Levels,
     body_len: usize,
-    calls: Vec<systemone::Call>,
+    epochs: Vec<Epoch>,
+    /// Name in memory and answer of each epoch.
+    keys: Vec<u128>,
+    answers: Vec<Option<Vec<Judged>>>,
+    /// The calls that are out or will be, each for one epoch.
+    calls: Vec<(usize, systemone::Call)>,
     waiting: VecDeque<Question>,
-    verdicts: Vec<Verdict>,
+    /// Verdicts of the calls of each epoch, by the place of their first pair.
+    parts: BTreeMap<usize, BTreeMap<usize, Vec<Judged>>>,
     unanswered: usize,
 }
 
+/// What the dialect's law makes of verdicts on this body.
+struct BodyLaw<'a> {
+    doc: &'a Document<'a>,
+    transcript: &'a Transcript,
+    levels: Levels,
+    head_chars: usize,
+}
+
+impl Law for BodyLaw<'_> {
+    fn resolve(&self, group: usize, seen: usize, wanted: &[Verdict], left: &[Option<Verdict>]) -> Vec<Verdict> {
+        self.transcript.resolve(self.doc, (group, seen), (wanted, left), self.levels, self.head_chars)
+    }
+
+    fn gain(&self, pair: usize, verdict: Verdict) -> u64 {
+        self.transcript.gain(self.doc, pair, verdict, self.head_chars) as u64
+    }
+}
+
 impl Exchange {
-    /// A request that has not begun.
-    pub fn new(policy: Rc<Policy>) -> Self {
-        Self { policy, state: State::Start, report: Report::default() }
+    /// A request that has not begun. `seed` makes the names in memory hard to guess; all workers share one.
+    pub fn new(policy: Rc<Policy>, seed: u64) -> Self {
+        Self { policy, state: State::Start, report: Report::default(), seed, record: None }
     }
 
     /// What became of the request, once that is known.
@@ -128,10 +165,18 @@ impl Exchange {
         self.state = State::Done(Outcome::Untouched(Skip::HostRefused));
     }
 
+    /// The provider refused what was sent: the conversation is left alone from now on.
+    pub fn refused_by_provider(&mut self, store: &dyn Store) {
+        if let Some(record) = &mut self.record {
+            record.off = true;
+            memory::keep(store, record);
+        }
+    }
+
     /// Takes an event. Every error becomes an untouched request here, and nowhere else.
-    pub fn on(&mut self, event: Event<'_>) -> Step {
+    pub fn on(&mut self, event: Event<'_>, store: &dyn Store) -> Step {
         let state = std::mem::replace(&mut self.state, State::Done(Outcome::Untouched(Skip::OutOfOrder)));
-        let (state, step) = match self.advance(state, event) {
+        let (state, step) = match self.advance(state, event, store) {
             Ok(next) => next,
             Err(skip) => (State::Done(Outcome::Untouched(skip)), Step::Forward),
         };
@@ -139,7 +184,7 @@ impl Exchange {
         step
     }
 
-    fn advance(&mut self, state: State, event: Event<'_>) -> Result<(State, Step), Skip> {
+    fn advance(&mut self, state: State, event: Event<'_>, store: &dyn Store) -> Result<(State, Step), Skip> {
         match (state, event) {
             (State::Done(outcome), _) => Ok((State::Done(outcome), Step::Forward)),
             (_, Event::Refused(skip)) => Err(skip),
@@ -147,104 +192,195 @@ impl Exchange {
                 let dialect = gate::headers(&self.policy, headers, end)?;
                 Ok((State::Buffering { dialect }, Step::Hold))
             }
-            (State::Buffering { dialect }, Event::Body(body)) => self.question(dialect, body),
-            (State::Asking(asking), Event::Reply { call, reply }) => self.answer(asking, call, reply),
+            (State::Buffering { dialect }, Event::Body(body)) => self.question(dialect, body, store),
+            (State::Asking(asking), Event::Reply { call, reply }) => self.answer(asking, call, reply, store),
             (State::Rereading(asking), Event::Body(body)) => {
-                let reduced = self.reduce(&asking, body)?;
+                let reduced = self.reduce(&asking, body, store)?;
                 Ok((State::Done(Outcome::Reduced), Step::Send(reduced)))
             }
             _ => Err(Skip::OutOfOrder),
         }
     }
 
-    /// Reads the body and lists what to ask.
-    fn question(&mut self, dialect: &'static Dialect, body: &[u8]) -> Result<(State, Step), Skip> {
+    /// Reads the body, recalls what was decided, and lists what is still to ask.
+    fn question(&mut self, dialect: &'static Dialect, body: &[u8], store: &dyn Store) -> Result<(State, Step), Skip> {
         let policy = Rc::clone(&self.policy);
         let decider = policy.decider.as_ref().ok_or(Skip::OutOfOrder)?;
         let doc = Document::parse(body)?;
         let transcript = (dialect.read)(&doc)?;
         gate::prompt(&policy, &transcript)?;
-        let asked = self.eligible(&transcript);
-        if asked.is_empty() {
-            return Err(Skip::NothingEligible);
+        let epochs = epoch::epochs(&transcript, &plan::rule(&policy));
+        self.count_pairs(&transcript, &epochs)?;
+        let keys = epoch::keys(&doc, &transcript, &epochs, self.seed, &plan::fingerprint(&policy, decider));
+        self.admit(&doc, &transcript, &epochs, keys.first().copied().unwrap_or_default(), store)?;
+        let record = self.record.as_ref();
+        let recalled = |(epoch, key): (&Epoch, &u128)| Some(record?.answer(*key, epoch.eligible.len())?.to_vec());
+        let answers: Vec<Option<Vec<Judged>>> = epochs.iter().zip(&keys).map(recalled).collect();
+        let missing = epochs.iter().zip(&answers).enumerate();
+        let missing = missing.filter(|(_, (epoch, answer))| answer.is_none() && !epoch.eligible.is_empty());
+        let (indices, asked): (Vec<usize>, Vec<Boundary<'_>>) =
+            missing.map(|(index, (epoch, _))| (index, (epoch.run.end, epoch.eligible.as_slice()))).unzip();
+        let evidence = Evidence::gather(&doc, &transcript, &asked, policy.truncate_head_chars);
+        let mut calls = Vec::new();
+        for (index, asked) in indices.into_iter().zip(&asked) {
+            self.report.asked = self.report.asked.saturating_add(asked.1.len());
+            let of_epoch = systemone::calls(&doc, &transcript, &evidence, *asked, decider);
+            calls.extend(of_epoch.into_iter().map(|call| (index, call)));
         }
-        self.report.asked = asked.len();
-        let calls = systemone::calls(&doc, &transcript, &asked, decider, policy.truncate_head_chars);
-        let (calls, waiting) = numbered(calls);
+        let subject = calls.first().and_then(|(epoch, _)| keys.get(*epoch)).copied().unwrap_or_default();
+        let (calls, waiting) = numbered(calls, subject);
+        let unanswered = calls.len();
         let asking = Asking {
             dialect,
-            levels: dialect.levels(policy.removal, transcript.prompt.model.as_deref()),
             body_len: body.len(),
-            verdicts: vec![Verdict::Keep; transcript.pairs.len()],
-            unanswered: calls.len(),
             transcript,
+            epochs,
+            keys,
+            answers,
             calls,
             waiting,
+            parts: BTreeMap::new(),
+            unanswered,
         };
-        Ok(send_next(asking, MAX_CALLS_IN_FLIGHT))
-    }
-
-    /// The pairs that may be asked about; the reason of every other pair is counted.
-    fn eligible(&mut self, transcript: &Transcript) -> Vec<usize> {
-        let Policy { preserve_recent, floor_bytes, .. } = *self.policy;
-        let mut asked = Vec::new();
-        for index in 0..transcript.pairs.len() {
-            match transcript.standing(index, preserve_recent, floor_bytes) {
-                Ok(()) => asked.push(index),
-                Err(skip) => self.report.skip_pair(skip),
-            }
+        if asking.unanswered > 0 {
+            return Ok(send_next(asking, MAX_CALLS_IN_FLIGHT));
         }
-        asked
+        let reduced = self.reduce(&asking, body, store)?;
+        Ok((State::Done(Outcome::Reduced), Step::Send(reduced)))
     }
 
-    /// Takes one reply. Without every verdict nothing is removed.
-    fn answer(&mut self, mut asking: Asking, call: usize, reply: Result<&[u8], Fault>) -> Result<(State, Step), Skip> {
-        let decider = self.policy.decider.as_ref().ok_or(Skip::OutOfOrder)?;
-        let asked = asking.calls.get(call).ok_or(Skip::OutOfOrder)?;
-        let answers = reply.and_then(|body| systemone::answers(asked, body)).map_err(|fault| {
-            self.report.fault = Some(fault);
-            Skip::EngineFailed
-        })?;
-        self.report.degenerate |= systemone::is_degenerate(&answers);
-        let bars = bars(decider);
-        for (pair, answer) in asked.pairs.iter().zip(&answers) {
-            if let Some(verdict) = asking.verdicts.get_mut(*pair) {
-                *verdict = Answer::verdict(*answer, bars);
+    /// Whether this conversation is one to work on, as far as memory and its share in the holdout tell. `key` is its name.
+    fn admit(
+        &mut self,
+        doc: &Document<'_>,
+        transcript: &Transcript,
+        epochs: &[Epoch],
+        key: u128,
+        store: &dyn Store,
+    ) -> Result<(), Skip> {
+        let record = self.record.insert(memory::recall(store, key));
+        if record.off && self.policy.mode == Mode::Enforce {
+            return Err(Skip::RefusedBefore);
+        }
+        if plan::is_held_out(&self.policy, doc, transcript, epochs) {
+            return Err(Skip::Holdout);
+        }
+        if self.policy.new_conversations_only && !record.admitted {
+            let newest = epoch::newest_run(transcript).map(|(run, _)| run);
+            if epochs.first().map(|epoch| &epoch.run) != newest.as_ref() {
+                return Err(Skip::SeenTooLate);
             }
+            record.admitted = true;
+            memory::keep(store, record);
+        }
+        Ok(())
+    }
+
+    /// Counts why pairs are not asked about, and says why nothing is asked where that is so.
+    fn count_pairs(&mut self, transcript: &Transcript, epochs: &[Epoch]) -> Result<(), Skip> {
+        let mut judged = vec![false; transcript.pairs.len()];
+        for pair in epochs.iter().flat_map(|epoch| &epoch.eligible) {
+            judged.get_mut(*pair).into_iter().for_each(|judged| *judged = true);
+        }
+        for (index, _) in judged.iter().enumerate().filter(|(_, judged)| !**judged) {
+            let standing = transcript.standing(index, self.policy.floor_bytes);
+            self.report.skip_pair(standing.err().unwrap_or(Skip::Recent));
+        }
+        self.report.judged = judged.iter().filter(|judged| **judged).count();
+        match (epochs.is_empty(), self.report.judged) {
+            (true, _) => Err(Skip::NothingAgedOut),
+            (false, 0) => Err(Skip::NothingEligible),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes one reply.
+    fn answer(
+        &mut self,
+        mut asking: Asking,
+        call: usize,
+        reply: Result<&[u8], Fault>,
+        store: &dyn Store,
+    ) -> Result<(State, Step), Skip> {
+        let decider = self.policy.decider.as_ref().ok_or(Skip::OutOfOrder)?;
+        let (epoch, asked) = asking.calls.get(call).ok_or(Skip::OutOfOrder)?;
+        let verdicts = match reply.and_then(|body| systemone::answers(asked, body)) {
+            Ok(answers) => {
+                self.report.degenerate |= systemone::is_degenerate(&answers);
+                let judged =
+                    |answer: &Answer| Judged { verdict: answer.verdict(bars(decider)), needed: answer.tenths() };
+                answers.iter().map(judged).collect()
+            }
+            // The engine has answered: it will never judge these.
+            Err(fault @ Fault::Unanswerable) => {
+                self.report.fault = Some(fault);
+                vec![Judged { verdict: Verdict::Keep, needed: 10 }; asked.pairs.len()]
+            }
+            Err(fault) => {
+                self.report.fault = Some(fault);
+                return self.without_verdict(asking, store);
+            }
+        };
+        let (epoch, first) = (*epoch, asked.pairs.first().copied());
+        if asking.take(epoch, first, verdicts) {
+            self.file(&asking, epoch, store);
         }
         asking.unanswered = asking.unanswered.saturating_sub(1);
         if asking.unanswered > 0 {
             return Ok(send_next(asking, 1));
         }
-        if asking.verdicts.iter().all(|v| *v == Verdict::Keep) {
-            return Err(Skip::KeptByEngine);
-        }
         Ok((State::Rereading(asking), Step::Reread))
     }
 
-    /// Cuts what the verdicts and the law allow out of the body, and looks at the result once more.
-    fn reduce(&mut self, asking: &Asking, body: &[u8]) -> Result<Reduced, Skip> {
-        let Asking { dialect, transcript, levels, .. } = asking;
+    /// Remembers a whole answer.
+    fn file(&mut self, asking: &Asking, epoch: usize, store: &dyn Store) {
+        let (key, answer) = (asking.keys.get(epoch), asking.answers.get(epoch).and_then(Option::as_ref));
+        if let (Some(record), Some(key), Some(answer)) = (&mut self.record, key, answer) {
+            record.add(*key, answer.clone());
+            memory::keep(store, record);
+        }
+    }
+
+    /// A verdict is missing: the original leaves, or what earlier boundaries decided stays decided.
+    fn without_verdict(&mut self, asking: Asking, store: &dyn Store) -> Result<(State, Step), Skip> {
+        match self.policy.on_engine_failure {
+            OnEngineFailure::Original => {
+                self.enter(&asking.transcript, None, store);
+                Err(Skip::EngineFailed)
+            }
+            OnEngineFailure::KeepDecided => Ok((State::Rereading(asking), Step::Reread)),
+        }
+    }
+
+    /// Cuts what the fold and the law allow out of the body, and looks at the result once more.
+    fn reduce(&mut self, asking: &Asking, body: &[u8], store: &dyn Store) -> Result<Reduced, Skip> {
+        let Asking { dialect, transcript, .. } = asking;
         if body.len() != asking.body_len {
             return Err(Skip::BodyUnavailable);
         }
-        let head = self.policy.truncate_head_chars;
-        let doc = Document::parse(body)?;
-        let resolved = transcript.resolve(&doc, &asking.verdicts, *levels, head);
-        let gain = self.report.resolved(&doc, transcript, (&asking.verdicts, &resolved), head);
-        if gain == 0 {
-            return Err(Skip::KeptByEngine);
+        let (doc, head) = (Document::parse(body)?, self.policy.truncate_head_chars);
+        let levels = dialect.levels(self.policy.removal, transcript.prompt.model.as_deref());
+        let law = BodyLaw { doc: &doc, transcript, levels, head_chars: head };
+        let answers = asking.whole_verdicts();
+        let terms = plan::terms(&self.policy, transcript);
+        let fold = epoch::fold(transcript, &asking.epochs, &answers, &law, &terms);
+        self.report.folded(&doc, transcript, &fold, head);
+        self.enter(transcript, Some((&doc, asking, &fold)), store);
+        if fold.verdicts.iter().all(|v| *v == Verdict::Keep) {
+            return Err(match (fold.unanswered, fold.waits) {
+                (Some(_), _) => Skip::EngineFailed,
+                (None, Some(Waits::ForMinReduction)) => Skip::WaitsForMinReduction,
+                (None, Some(Waits::ForGate)) => Skip::WaitsForGate,
+                (None, _) if !fold.kept_by_law.is_empty() => Skip::NothingEligible,
+                (None, _) => Skip::KeptByEngine,
+            });
         }
-        let bar = usize::try_from(self.policy.min_reduction.thousandths()).unwrap_or(usize::MAX);
-        if gain.saturating_mul(1000) < transcript.payload().saturating_mul(bar) {
-            return Err(Skip::BelowMinReduction);
-        }
-        let cuts = transcript.cuts(&doc, &resolved, head)?;
+        let cuts = transcript.cuts(&doc, &fold.verdicts, head)?;
         let reduced = cuts.apply(body)?;
         let outgoing = reduced.to_vec(body);
         let after = Document::parse(&outgoing).map_err(|_| Skip::SelfCheck)?;
         let read = (dialect.read)(&after).map_err(|_| Skip::SelfCheck)?;
-        self_check((&doc, transcript), (&after, &read), &resolved, *levels)?;
+        self_check((&doc, transcript), (&after, &read), &fold.verdicts, levels)?;
         if outgoing.len() != body.len().saturating_sub(cuts.removed()) {
             return Err(Skip::SelfCheck);
         }
@@ -253,15 +389,58 @@ impl Exchange {
     }
 }
 
+impl Asking {
+    /// Files the verdicts of one call of `epoch` that begins with pair `first`. Says whether its answer is whole now.
+    fn take(&mut self, epoch: usize, first: Option<usize>, verdicts: Vec<Judged>) -> bool {
+        let Some(Epoch { eligible, .. }) = self.epochs.get(epoch) else { return false };
+        let start = first.and_then(|first| eligible.iter().position(|pair| *pair == first)).unwrap_or(0);
+        let Some(answer) = self.answers.get_mut(epoch) else { return false };
+        let answer = answer.get_or_insert_with(Vec::new);
+        // Calls of one epoch are answered in any order: what is not here yet is marked by its place.
+        self.parts.entry(epoch).or_default().insert(start, verdicts);
+        let parts = self.parts.get(&epoch).into_iter().flat_map(|parts| parts.values().flatten().copied());
+        *answer = parts.collect();
+        answer.len() == eligible.len()
+    }
+
+    /// How many epochs are answered before the first that is not.
+    fn answered(&self) -> usize {
+        let is_whole = |(epoch, answer): &(&Epoch, &Option<Vec<Judged>>)| {
+            epoch.eligible.is_empty() || answer.as_ref().is_some_and(|answer| answer.len() == epoch.eligible.len())
+        };
+        self.epochs.iter().zip(&self.answers).take_while(is_whole).count()
+    }
+
+    /// How sure the engine was that the result of `pair` is needed, in tenths.
+    fn needed(&self, pair: usize) -> u8 {
+        let of = |(epoch, answer): (&Epoch, &Option<Vec<Judged>>)| {
+            let at = epoch.eligible.iter().position(|eligible| *eligible == pair)?;
+            answer.as_ref()?.get(at).map(|judged| judged.needed)
+        };
+        self.epochs.iter().zip(&self.answers).find_map(of).unwrap_or(10)
+    }
+
+    /// The verdicts of the answers that are whole.
+    fn whole_verdicts(&self) -> Vec<Option<Vec<Verdict>>> {
+        let whole = |(epoch, answer): (&Epoch, &Option<Vec<Judged>>)| {
+            let whole = answer.as_ref().filter(|answer| answer.len() == epoch.eligible.len())?;
+            Some(whole.iter().map(|judged| judged.verdict).collect())
+        };
+        self.epochs.iter().zip(&self.answers).map(whole).collect()
+    }
+}
+
 fn bars(decider: &Decider) -> Bars {
     Bars { call: decider.call_threshold.as_f64(), result: decider.decision_threshold.as_f64() }
 }
 
 /// Takes the bodies out of the calls: they go to the host, the rest stays for the replies.
-fn numbered(mut calls: Vec<systemone::Call>) -> (Vec<systemone::Call>, VecDeque<Question>) {
+type Calls = Vec<(usize, systemone::Call)>;
+
+fn numbered(mut calls: Calls, subject: u128) -> (Calls, VecDeque<Question>) {
     let numbered = calls.iter_mut().enumerate();
     let questions = numbered
-        .map(|(call, c)| Question { call, max_reply: c.max_reply(), body: std::mem::take(&mut c.body) })
+        .map(|(call, (_, c))| Question { call, subject, max_reply: c.max_reply(), body: std::mem::take(&mut c.body) })
         .collect();
     (calls, questions)
 }

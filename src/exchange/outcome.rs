@@ -1,6 +1,8 @@
 //! What became of a request, in counts.
 
+use super::Books;
 use crate::{
+    epoch::Fold,
     fault::Fault,
     json::Document,
     skip::Skip,
@@ -21,8 +23,14 @@ pub enum Outcome {
 /// Counts of one request, never text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Pairs the engine was asked about.
+    /// Pairs the engine is asked about in this request.
     pub asked: usize,
+    /// Pairs that some boundary of this conversation judges.
+    pub judged: usize,
+    /// Batches that have left so far.
+    pub batches: usize,
+    /// Payload bytes of judged pairs that wait.
+    pub waiting_bytes: u64,
     /// Pairs that leave.
     pub dropped: usize,
     /// Results that are shortened.
@@ -35,6 +43,8 @@ pub struct Report {
     pub fault: Option<Fault>,
     /// Some reply answered many pairs all alike.
     pub degenerate: bool,
+    /// What the request is worth; none where it was counted before or nothing of its conversation is judged.
+    pub books: Option<Books>,
     /// Pairs left alone, by reason.
     pub pairs_skipped: BTreeMap<Skip, u64>,
 }
@@ -45,47 +55,47 @@ impl Report {
         *count = count.saturating_add(1);
     }
 
-    /// Counts what the law made of the engine's verdicts, and returns the payload bytes that leave.
-    pub(super) fn resolved(
-        &mut self,
-        doc: &Document<'_>,
-        transcript: &Transcript,
-        (wanted, resolved): (&[Verdict], &[Verdict]),
-        head_chars: usize,
-    ) -> usize {
-        let mut gain = 0usize;
-        for (index, (wanted, verdict)) in wanted.iter().zip(resolved).enumerate() {
-            match (wanted, verdict) {
-                (_, Verdict::Drop) => self.dropped = self.dropped.saturating_add(1),
-                (_, Verdict::Truncate) => self.truncated = self.truncated.saturating_add(1),
-                (Verdict::Keep, Verdict::Keep) => {}
-                (_, Verdict::Keep) => self.skip_pair(Skip::AlreadyShort),
-            }
-            if (wanted, verdict) == (&Verdict::Drop, &Verdict::Truncate) {
-                self.skip_pair(Skip::TruncatedInstead);
+    /// Counts what the fold takes out.
+    pub(super) fn folded(&mut self, doc: &Document<'_>, transcript: &Transcript, fold: &Fold, head_chars: usize) {
+        self.waiting_bytes = fold.waiting_bytes;
+        for pair in &fold.kept_by_law {
+            self.skip_pair(if transcript.is_marked(*pair) { Skip::CacheMarker } else { Skip::AlreadyShort });
+        }
+        fold.only_shortened.iter().for_each(|_| self.skip_pair(Skip::TruncatedInstead));
+        self.batches = fold.batches.iter().filter(|batch| !batch.is_empty()).count();
+        for (index, verdict) in fold.verdicts.iter().enumerate() {
+            match verdict {
+                Verdict::Keep => continue,
+                Verdict::Drop => self.dropped = self.dropped.saturating_add(1),
+                Verdict::Truncate => self.truncated = self.truncated.saturating_add(1),
             }
             for span in transcript.removed_payload(doc, index, *verdict, head_chars) {
-                gain = gain.saturating_add(span.len());
                 let tokens = tokens::estimate_json_string(doc.slice(&span));
                 self.removed_tokens = self.removed_tokens.saturating_add(tokens);
             }
         }
-        gain
     }
 
     /// One line for the access log.
     pub fn line(&self, outcome: Option<&Outcome>) -> String {
         let (incoming, outgoing) = self.sizes;
         let counts = format!(
-            "asked={} dropped={} truncated={} bytes_in={incoming} bytes_out={outgoing} tokens_removed~{}",
-            self.asked, self.dropped, self.truncated, self.removed_tokens
+            "asked={} judged={} dropped={} truncated={} batches={} bytes_in={incoming} bytes_out={outgoing} \
+             tokens_removed~{}",
+            self.asked, self.judged, self.dropped, self.truncated, self.batches, self.removed_tokens
         );
         match outcome {
             None => "waiting".to_owned(),
             Some(Outcome::Reduced) => format!("reduced {counts}"),
             Some(Outcome::Untouched(skip)) => match self.fault {
                 Some(fault) => format!("untouched {skip} {fault} asked={}", self.asked),
-                None if self.asked > 0 => format!("untouched {skip} asked={}", self.asked),
+                None if self.waiting_bytes > 0 => {
+                    format!(
+                        "untouched {skip} asked={} judged={} waiting_bytes={}",
+                        self.asked, self.judged, self.waiting_bytes
+                    )
+                }
+                None if self.judged > 0 => format!("untouched {skip} asked={} judged={}", self.asked, self.judged),
                 None => format!("untouched {skip}"),
             },
         }

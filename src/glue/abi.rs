@@ -15,6 +15,7 @@ pub(crate) struct Refused(pub(crate) u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Buffer {
     RequestBody = 0,
+    ResponseBody = 1,
     ReplyBody = 4,
     Configuration = 7,
 }
@@ -23,6 +24,7 @@ pub(crate) enum Buffer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Map {
     Request = 0,
+    Response = 2,
     Reply = 6,
 }
 
@@ -30,6 +32,7 @@ pub(crate) enum Map {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MetricType {
     Counter = 0,
+    Gauge = 1,
     Histogram = 2,
 }
 
@@ -60,6 +63,14 @@ unsafe extern "C" {
     fn proxy_record_metric(id: u32, value: u64) -> u32;
     fn proxy_set_property(path: *const u8, path_len: usize, value: *const u8, value_len: usize) -> u32;
     fn proxy_get_current_time_nanoseconds(time: *mut u64) -> u32;
+    fn proxy_get_shared_data(
+        key: *const u8,
+        key_len: usize,
+        value: *mut *mut u8,
+        len: *mut usize,
+        cas: *mut u32,
+    ) -> u32;
+    fn proxy_set_shared_data(key: *const u8, key_len: usize, value: *const u8, len: usize, cas: u32) -> u32;
     fn proxy_set_effective_context(context: u32) -> u32;
     fn proxy_set_tick_period_milliseconds(period: u32) -> u32;
 }
@@ -102,6 +113,11 @@ pub(crate) fn header(map: Map, name: &str) -> Result<Vec<u8>, Refused> {
     taken(status, data, len)
 }
 
+/// Some hosts answer an absent header with an empty value.
+pub(crate) fn present(value: Result<Vec<u8>, Refused>) -> Option<Vec<u8>> {
+    value.ok().filter(|value| !value.is_empty())
+}
+
 /// Sets header `name`.
 pub(crate) fn set_header(map: Map, name: &str, value: &str) -> Result<(), Refused> {
     // SAFETY: both strings are valid for reads during the call.
@@ -128,13 +144,13 @@ pub(crate) fn define_metric(kind: MetricType, name: &str) -> Result<u32, Refused
     Ok(id)
 }
 
-/// Adds to a counter.
-pub(crate) fn add_to_metric(id: u32, by: u64) -> Result<(), Refused> {
+/// Adds to a counter, or to a gauge, from which a negative number takes away.
+pub(crate) fn add_to_metric(id: u32, by: i64) -> Result<(), Refused> {
     // SAFETY: no pointers.
-    done(unsafe { proxy_increment_metric(id, i64::try_from(by).unwrap_or(i64::MAX)) })
+    done(unsafe { proxy_increment_metric(id, by) })
 }
 
-/// Records a value in a histogram.
+/// Records a value in a histogram, or sets a gauge.
 pub(crate) fn record_metric(id: u32, value: u64) -> Result<(), Refused> {
     // SAFETY: no pointers.
     done(unsafe { proxy_record_metric(id, value) })
@@ -164,4 +180,19 @@ pub(crate) fn set_effective_context(context: u32) -> Result<(), Refused> {
 pub(crate) fn set_tick(period: Duration) -> Result<(), Refused> {
     // SAFETY: no pointers.
     done(unsafe { proxy_set_tick_period_milliseconds(u32::try_from(period.as_millis()).unwrap_or(u32::MAX)) })
+}
+
+/// The shared value of `key` and its version; an absent one is `Err`.
+pub(crate) fn shared(key: &str) -> Result<(Vec<u8>, u32), Refused> {
+    let (mut data, mut len, mut version) = (std::ptr::null_mut(), 0, 0);
+    // SAFETY: `key` is valid for reads, the pointers for writes, during the call.
+    let status =
+        unsafe { proxy_get_shared_data(key.as_ptr(), key.len(), &raw mut data, &raw mut len, &raw mut version) };
+    Ok((taken(status, data, len)?, version))
+}
+
+/// Sets the shared value of `key` if its version is still `version`; zero sets it whatever it is.
+pub(crate) fn set_shared(key: &str, value: &[u8], version: u32) -> Result<(), Refused> {
+    // SAFETY: `key` and `value` are valid for reads during the call.
+    done(unsafe { proxy_set_shared_data(key.as_ptr(), key.len(), value.as_ptr(), value.len(), version) })
 }

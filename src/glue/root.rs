@@ -1,6 +1,11 @@
 //! The plugin: reads its configuration and makes one stream per request.
 
-use super::{abi, meters::Meters, stream::Stream};
+use super::{
+    abi,
+    measure::{self, Backlog, Observer},
+    meters::Meters,
+    stream::Stream,
+};
 use crate::{
     hold::{self, Watch},
     policy::{Mode, Policy, ProcessEnvironment},
@@ -9,7 +14,12 @@ use proxy_wasm::{
     traits::{Context, HttpContext, RootContext},
     types::{ContextType, LogLevel},
 };
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    hash::{BuildHasher, Hasher, RandomState},
+    rc::Rc,
+    time::Duration,
+};
 
 proxy_wasm::main! {{
     proxy_wasm::set_log_level(LogLevel::Info);
@@ -21,17 +31,44 @@ struct Root {
     policy: Option<Rc<Policy>>,
     meters: Rc<Meters>,
     watch: Rc<RefCell<Watch>>,
+    backlog: Rc<RefCell<Backlog>>,
+    seed: u64,
+}
+
+/// Where the seed stands in the data that all workers share.
+const SEED: &str = "context_compaction.seed";
+
+/// The seed that all workers share, so that a client cannot choose text that collides in memory. The first worker makes
+/// it; creating is not atomic, so what counts is what stands there afterwards.
+fn seed() -> u64 {
+    let shared = || {
+        let (bytes, _) = abi::shared(SEED).ok()?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    shared().unwrap_or_else(|| {
+        let fresh = RandomState::new().build_hasher().finish();
+        if abi::set_shared(SEED, &fresh.to_le_bytes(), 0).is_err() {
+            log::warn!("the host shares no data between workers: each remembers answers by itself");
+        }
+        shared().unwrap_or(fresh)
+    })
 }
 
 impl Root {
     fn tick_every(period: Duration) {
         if abi::set_tick(period).is_err() {
-            log::error!("the host took no tick period: held requests are not watched");
+            log::error!("the host took no tick period: held requests are not watched, and nothing is measured");
         }
     }
 }
 
-impl Context for Root {}
+impl Context for Root {
+    fn on_http_call_response(&mut self, token: u32, headers: usize, body_len: usize, _: usize) {
+        if let Ok(mut backlog) = self.backlog.try_borrow_mut() {
+            backlog.on_engine_reply(token, headers, body_len);
+        }
+    }
+}
 
 impl RootContext for Root {
     fn on_configure(&mut self, _: usize) -> bool {
@@ -48,16 +85,31 @@ impl RootContext for Root {
         for warning in policy.warnings() {
             log::warn!("{warning}");
         }
-        let mode = if policy.mode == Mode::Enforce { "on" } else { "off" };
+        let mode = match policy.mode {
+            Mode::Off => "off",
+            Mode::Measure => "measuring",
+            Mode::Enforce => "on",
+        };
         log::info!("context compaction {} is {mode}", env!("CARGO_PKG_VERSION"));
         self.meters = Rc::new(Meters::define());
-        let watched = policy.mode == Mode::Enforce && policy.hold_headers;
-        Self::tick_every(if watched { hold::TICK } else { Duration::ZERO });
+        self.meters.show(policy.mode);
+        self.seed = seed();
+        Self::tick_every(match policy.mode {
+            Mode::Measure => measure::TICK,
+            Mode::Enforce if policy.hold_headers => hold::TICK,
+            _ => Duration::ZERO,
+        });
         self.policy = Some(Rc::new(policy));
         true
     }
 
     fn on_tick(&mut self) {
+        if self.policy.as_ref().is_some_and(|policy| policy.mode == Mode::Measure) {
+            if let Ok(mut backlog) = self.backlog.try_borrow_mut() {
+                backlog.on_tick();
+            }
+            return;
+        }
         let Ok(mut watch) = self.watch.try_borrow_mut() else { return };
         if watch.is_proven() {
             return Self::tick_every(Duration::ZERO);
@@ -75,7 +127,11 @@ impl RootContext for Root {
 
     fn create_http_context(&self, context: u32) -> Option<Box<dyn HttpContext>> {
         let policy = self.policy.as_ref()?;
-        let shared = (Rc::clone(&self.meters), Rc::clone(&self.watch));
+        if policy.mode == Mode::Measure {
+            let (meters, backlog) = (Rc::clone(&self.meters), Rc::clone(&self.backlog));
+            return Some(Box::new(Observer::new(Rc::clone(policy), meters, self.seed, backlog)));
+        }
+        let shared = (Rc::clone(&self.meters), Rc::clone(&self.watch), self.seed);
         Some(Box::new(Stream::new(context, Rc::clone(policy), shared)))
     }
 

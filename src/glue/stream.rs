@@ -2,6 +2,7 @@
 
 use super::{
     abi::{self, Buffer, Map},
+    calls,
     meters::Meters,
 };
 use crate::{
@@ -12,7 +13,6 @@ use crate::{
     policy::{Decider, Policy},
 };
 use proxy_wasm::{
-    hostcalls,
     traits::{Context, HttpContext},
     types::Action,
 };
@@ -24,10 +24,13 @@ pub(super) struct Stream {
     driver: Driver<Request>,
 }
 
+/// What the streams of one plugin share: metrics, the watch over held requests, the seed of names in memory.
+pub(super) type Shared = (Rc<Meters>, Rc<RefCell<Watch>>, u64);
+
 impl Stream {
-    pub(super) fn new(context: u32, policy: Rc<Policy>, (meters, watch): (Rc<Meters>, Rc<RefCell<Watch>>)) -> Self {
+    pub(super) fn new(context: u32, policy: Rc<Policy>, (meters, watch, seed): Shared) -> Self {
         let request = Request { meters, watch: Rc::clone(&watch) };
-        Self { context, watch, driver: Driver::new(request, policy) }
+        Self { context, watch, driver: Driver::new(request, policy, seed) }
     }
 
     fn was_released(&self) -> bool {
@@ -70,8 +73,13 @@ impl HttpContext for Stream {
         action(if released { self.driver.on_hold_released() } else { self.driver.on_request_trailers() })
     }
 
-    fn on_http_response_headers(&mut self, _: usize, _: bool) -> Action {
-        self.driver.on_response();
+    fn on_http_response_headers(&mut self, _: usize, end: bool) -> Action {
+        self.driver.on_response_headers(end);
+        Action::Continue
+    }
+
+    fn on_http_response_body(&mut self, len: usize, end: bool) -> Action {
+        self.driver.on_response_body(len, end);
         Action::Continue
     }
 
@@ -105,7 +113,7 @@ struct Request {
 
 impl Host for Request {
     fn request_header(&self, name: &str) -> Option<Vec<u8>> {
-        present(abi::header(Map::Request, name))
+        abi::present(abi::header(Map::Request, name))
     }
 
     fn set_request_header(&self, name: &str, value: &str) -> bool {
@@ -134,27 +142,31 @@ impl Host for Request {
     }
 
     fn dispatch(&self, decider: &Decider, body: &[u8], timeout: Duration) -> Option<u32> {
-        let scheme = if decider.endpoint.tls { "https" } else { "http" };
-        let mut headers = vec![
-            (":method", "POST"),
-            (":scheme", scheme),
-            (":authority", decider.endpoint.authority.as_str()),
-            (":path", decider.endpoint.path.as_str()),
-            ("content-type", "application/json"),
-            ("accept", "application/json"),
-        ];
-        let key = decider.api_key.as_ref().and_then(|key| key.value.as_ref());
-        let bearer = key.map(|key| format!("Bearer {}", key.expose()));
-        headers.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
-        hostcalls::dispatch_http_call(&decider.cluster, headers, Some(body), Vec::new(), timeout).ok()
+        calls::dispatch(decider, body, timeout)
     }
 
     fn reply_header(&self, name: &str) -> Option<Vec<u8>> {
-        present(abi::header(Map::Reply, name))
+        calls::reply_header(name)
     }
 
     fn reply_body(&self, len: usize) -> Option<Vec<u8>> {
-        abi::buffer(Buffer::ReplyBody, len).ok()
+        calls::reply_body(len)
+    }
+
+    fn response_header(&self, name: &str) -> Option<Vec<u8>> {
+        abi::present(abi::header(Map::Response, name))
+    }
+
+    fn response_body(&self, len: usize) -> Option<Vec<u8>> {
+        abi::buffer(Buffer::ResponseBody, len).ok()
+    }
+
+    fn shared(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)> {
+        calls::shared(key)
+    }
+
+    fn set_shared(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
+        calls::set_shared(key, value, version)
     }
 
     fn now(&self) -> Duration {
@@ -165,8 +177,16 @@ impl Host for Request {
         self.meters.add(metric, by);
     }
 
+    fn shift(&self, metric: Metric, by: i64) {
+        self.meters.shift(metric, by);
+    }
+
     fn record(&self, metric: Metric, value: u64) {
         self.meters.record(metric, value);
+    }
+
+    fn engine_answered(&self) {
+        self.meters.engine_answered();
     }
 
     fn note(&self, line: &str) {
@@ -174,9 +194,4 @@ impl Host for Request {
             log::debug!("the host took no access-log field");
         }
     }
-}
-
-/// Some hosts answer an absent header with an empty value.
-fn present(value: Result<Vec<u8>, abi::Refused>) -> Option<Vec<u8>> {
-    value.ok().filter(|value| !value.is_empty())
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::number::Share;
 use super::raw::{Checked, Raw};
 use super::{
-    ApiKey, BoundModels, Decider, Endpoint, Engine, Environment, Export, Policy, Problem, ProviderCompaction, Removal,
-    names, secret,
+    ApiKey, BoundModels, Decider, Endpoint, Engine, Environment, Export, OnEngineFailure, Policy, Problem,
+    ProviderCompaction, Removal, names, secret,
 };
 use crate::json::{Document, Kind, Member};
 
@@ -20,6 +20,7 @@ const MAX_NAME: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) enabled: Option<bool>,
+    pub(super) measure: Option<bool>,
     pub(super) policy: Policy,
     engine: Option<Engine>,
     endpoint: Option<Endpoint>,
@@ -69,6 +70,7 @@ fn set<T>(place: &mut T, value: Checked<T>) -> Checked<()> {
 /// Every field of this version.
 pub(super) const FIELDS: &[Field] = &[
     field("enabled", |d, v| set(&mut d.enabled, v.flag().map(Some))),
+    field("measure", |d, v| set(&mut d.measure, v.flag().map(Some))),
     field("engine", |d, v| set(&mut d.engine, engine(v).map(Some))),
     field("endpoint", |d, v| set(&mut d.endpoint, endpoint(v).map(Some))),
     field("cluster", |d, v| set(&mut d.cluster, cluster(v).map(Some))),
@@ -119,9 +121,21 @@ pub(super) const FIELDS: &[Field] = &[
         )
     }),
     field("config_revision", |_, v| only(v.is_label(), "must be text or a number")),
-    field("epoch_tokens", |_, v| only(v.is_number(0), "only 0 is available in this version")),
-    field("epoch_pairs", |_, v| only(v.is_number(1), "only 1 is available in this version")),
-    field("cost_gate", |_, v| only(v.flag() == Ok(false), "only false is available in this version")),
+    field("epoch_tokens", |d, v| set(&mut d.policy.epoch_tokens, v.whole(0..=100_000_000))),
+    field("epoch_pairs", |d, v| set(&mut d.policy.epoch_pairs, v.size(0..=1_000_000))),
+    field("cost_gate", |d, v| set(&mut d.policy.cost_gate, v.flag())),
+    field("gate_horizon", |d, v| set(&mut d.policy.gate_horizon, v.milli(0..=1_000))),
+    field("target_ratio", |d, v| set(&mut d.policy.target_ratio, v.milli(0..=1).map(Some))),
+    field("max_removed_share", |d, v| set(&mut d.policy.max_removed_share, v.milli(0..=1))),
+    field("max_prefix_changes", |d, v| set(&mut d.policy.max_prefix_changes, v.size(0..=1_000_000))),
+    field("on_engine_failure", |d, v| {
+        let choices = [("original", OnEngineFailure::Original), ("keep_decided", OnEngineFailure::KeepDecided)];
+        set(&mut d.policy.on_engine_failure, v.choice(&choices))
+    }),
+    field("new_conversations_only", |d, v| set(&mut d.policy.new_conversations_only, v.flag())),
+    field("holdout", |d, v| set(&mut d.policy.holdout, v.milli(0..=1))),
+    field("deterministic_tools", |d, v| set(&mut d.policy.deterministic_tools, v.globs().map(Some))),
+    field("engine_price_per_mtok", |d, v| set(&mut d.policy.engine_price_per_mtok, v.milli(0..=1_000))),
 ];
 
 fn only(accepted: bool, otherwise: &str) -> Checked<()> {

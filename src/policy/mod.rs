@@ -23,6 +23,9 @@ use fields::Draft;
 /// Environment variables that turn removal on where the configuration does not say `enabled`.
 pub const SWITCHES: [&str; 2] = ["CONTEXT_COMPACTION_ENABLED", "ATLASBERG_COMPACTACAO_ENABLED"];
 
+/// Environment variables that turn measuring on where the configuration does not say `measure`.
+pub const MEASURE_SWITCHES: [&str; 2] = ["CONTEXT_COMPACTION_MEASURE", "ATLASBERG_COMPACTACAO_MEDIR"];
+
 /// Who decides what is no longer needed. Both speak the same protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
@@ -37,6 +40,8 @@ pub enum Engine {
 pub enum Mode {
     /// Nothing is read, buffered or asked.
     Off,
+    /// Runs beside the traffic: asks and counts, and changes and delays nothing.
+    Measure,
     /// Removes for real.
     Enforce,
 }
@@ -59,6 +64,15 @@ pub enum BoundModels {
     StandDown,
     /// Requests that neither enable reasoning nor hold any are worked on.
     WithoutReasoning,
+}
+
+/// What leaves when a verdict is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnEngineFailure {
+    /// The original.
+    Original,
+    /// What earlier boundaries removed stays removed, nothing later is.
+    KeepDecided,
 }
 
 /// What the engine gets to see.
@@ -105,7 +119,7 @@ pub struct Decider {
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Whether anything happens at all. [`Mode::Enforce`] implies a decider.
+    /// Whether anything happens at all. Every mode but [`Mode::Off`] implies a decider.
     pub mode: Mode,
     /// The engine; none where the configuration does not say enough to ask one.
     pub decider: Option<Decider>,
@@ -113,7 +127,31 @@ pub struct Policy {
     pub threshold_tokens: u64,
     /// Bytes of payload that count as one token.
     pub bytes_per_token: Milli,
-    /// Smaller results are never asked about, in bytes of decoded text.
+    /// A boundary needs this much new payload since the last one, in tokens.
+    pub epoch_tokens: u64,
+    /// And this many pairs that have newly aged out.
+    pub epoch_pairs: usize,
+    /// Whether a batch must earn back the rewrite of the provider's cache.
+    pub cost_gate: bool,
+    /// Expected later requests per request so far.
+    pub gate_horizon: Milli,
+    /// No further batch once outgoing / incoming is at or below this.
+    pub target_ratio: Option<Milli>,
+    /// Never more than this share of the prompt leaves.
+    pub max_removed_share: Milli,
+    /// Batches of one conversation at most.
+    pub max_prefix_changes: usize,
+    /// What leaves when a verdict is missing.
+    pub on_engine_failure: OnEngineFailure,
+    /// Conversations that were long already when they were first seen are left alone.
+    pub new_conversations_only: bool,
+    /// Share of conversations that is left alone as a control.
+    pub holdout: Milli,
+    /// Tools that give the same again when they are called again; `None` for those that read and search by their name.
+    pub deterministic_tools: Option<Vec<Glob>>,
+    /// What the engine costs, in US$ per million tokens of its requests.
+    pub engine_price_per_mtok: Milli,
+    /// Smaller results are never asked about, in bytes as they stand in the body.
     pub floor_bytes: usize,
     /// How many of the newest messages stay.
     pub preserve_recent: usize,
@@ -184,6 +222,18 @@ impl Default for Policy {
             decider: None,
             threshold_tokens: 40_000,
             bytes_per_token: Milli::new(3_000),
+            epoch_tokens: 0,
+            epoch_pairs: 3,
+            cost_gate: true,
+            gate_horizon: Milli::new(1_000),
+            target_ratio: None,
+            max_removed_share: Milli::new(900),
+            max_prefix_changes: 100,
+            on_engine_failure: OnEngineFailure::Original,
+            new_conversations_only: false,
+            holdout: Milli::new(0),
+            deterministic_tools: None,
+            engine_price_per_mtok: Milli::new(0),
             floor_bytes: 2_048,
             preserve_recent: 6,
             truncate_head_chars: 800,
@@ -279,14 +329,12 @@ impl Decider {
 /// Applies the rules between fields and the environment to fields that are each valid.
 fn settle(draft: Draft, env: &impl Environment, problems: &mut Vec<Problem>) -> Policy {
     let mut notes = Vec::new();
-    let wanted = match draft.enabled {
-        Some(enabled) => enabled,
-        None => switched_on(env, &mut notes),
-    };
-    if wanted {
+    let enforce = Wish::of(draft.enabled, &SWITCHES, "removal", env, &mut notes);
+    let measure = Wish::of(draft.measure, &MEASURE_SWITCHES, "measuring", env, &mut notes);
+    if enforce.wanted || measure.wanted {
         problems.extend(draft.contradiction());
         let missing = draft.missing();
-        if draft.enabled.is_some() {
+        if enforce.is_typed() || measure.is_typed() {
             problems.extend(missing);
         } else {
             // The switch may stand in a mesh-wide environment: it must not turn an unfinished configuration into an
@@ -299,22 +347,46 @@ fn settle(draft: Draft, env: &impl Environment, problems: &mut Vec<Problem>) -> 
     }
     let decider = draft.decider(env);
     let complete = draft.missing().is_empty() && decider.is_some();
-    Policy {
-        mode: if wanted && complete { Mode::Enforce } else { Mode::Off },
-        decider,
-        switch_notes: notes,
-        ..draft.policy
+    let mode = match (complete, enforce.wanted, measure.wanted) {
+        (true, true, _) => Mode::Enforce,
+        (true, false, true) => Mode::Measure,
+        _ => Mode::Off,
+    };
+    Policy { mode, decider, switch_notes: notes, ..draft.policy }
+}
+
+/// Whether a mode is asked for, and by whom.
+struct Wish {
+    wanted: bool,
+    typed: bool,
+}
+
+impl Wish {
+    /// The configuration decides where it says anything; else one of the environment's `switches` can turn it on.
+    fn of(
+        typed: Option<bool>,
+        switches: &[&str],
+        what: &str,
+        env: &impl Environment,
+        notes: &mut Vec<Problem>,
+    ) -> Self {
+        let wanted = typed.unwrap_or_else(|| switched_on(switches, what, env, notes));
+        Self { wanted, typed: typed.is_some() }
+    }
+
+    fn is_typed(&self) -> bool {
+        self.wanted && self.typed
     }
 }
 
-fn switched_on(env: &impl Environment, notes: &mut Vec<Problem>) -> bool {
+fn switched_on(switches: &[&str], what: &str, env: &impl Environment, notes: &mut Vec<Problem>) -> bool {
     let mut on = false;
-    for name in SWITCHES {
+    for name in switches {
         let value = env.var(name).unwrap_or_default();
         match value.trim().to_ascii_lowercase().as_str() {
             "1" | "true" => on = true,
             "" | "0" | "false" => {}
-            _ => notes.push(Problem::new(name, "has no effect: only 1 or true turns removal on")),
+            _ => notes.push(Problem::new(*name, format!("has no effect: only 1 or true turns {what} on"))),
         }
     }
     on

@@ -4,34 +4,24 @@ use super::{fields, secret};
 
 /// Fields of later versions.
 const LATER: &[&str] = &[
-    "measure",
     "threshold_ratio",
-    "target_ratio",
-    "gate_horizon",
-    "new_conversations_only",
-    "max_removed_share",
-    "max_prefix_changes",
     "include_tools",
     "exclude_tools",
     "protect_arguments",
     "sticky_tools",
-    "deterministic_tools",
-    "on_engine_failure",
     "pricing",
     "models",
-    "engine_price_per_mtok",
     "response_headers",
     "request_header",
     "analyze_header",
     "outcome_check",
-    "holdout",
 ];
 
 /// Names from other systems, and ours.
 const FOREIGN: &[(&str, &str)] = &[
     ("maxContextLength", "threshold_tokens"),
     ("preserveLastN", "preserve_recent"),
-    ("compressionRatio", "min_reduction (target_ratio comes in a later version)"),
+    ("compressionRatio", "min_reduction or target_ratio"),
     ("compressionStrategy", "strategy"),
     ("autoContextCompression", "enabled"),
     ("compactionThreshold", "threshold_tokens"),

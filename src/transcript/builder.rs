@@ -62,6 +62,7 @@ impl<'a> Builder<'a> {
             array,
             elements: Vec::new(),
             prose: Vec::new(),
+            pieces: Vec::new(),
             pairs: Vec::new(),
             groups: Vec::new(),
             messages: 0,
@@ -123,11 +124,23 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Adds payload to the current element: the inside of a string, the whole of anything else. Returns its length.
+    fn piece(&mut self, span: &Span) -> usize {
+        let piece = match self.doc.inner(span) {
+            Some(_) => span.start.saturating_add(1)..span.end.saturating_sub(1),
+            None => span.clone(),
+        };
+        let len = piece.len();
+        self.mark(|e| e.payload = e.payload.saturating_add(len));
+        self.transcript.pieces.push((self.current(), piece));
+        len
+    }
+
     /// Adds prose to the current element. Blank prose in a block of its own (`item`) is filler.
     pub fn prose(&mut self, literal: Span, item: Option<Item>) {
-        let (payload, blank) = (self.doc.inner(&literal).map_or(0, <[u8]>::len), self.doc.is_blank(&literal));
+        self.piece(&literal);
+        let blank = self.doc.is_blank(&literal);
         self.mark(|e| {
-            e.payload = e.payload.saturating_add(payload);
             e.stays |= !blank;
             e.fillers.extend(item.filter(|_| blank));
         });
@@ -144,11 +157,7 @@ impl<'a> Builder<'a> {
     /// Adds a call to the current element.
     pub fn call(&mut self, called: Called) {
         let Called { id, name, arguments, item, lock, signed } = called;
-        let payload = arguments.as_ref().map_or(0, |a| match self.doc.kind(a) {
-            Kind::String => self.doc.inner(a).map_or(0, <[u8]>::len),
-            _ => a.len(),
-        });
-        self.mark(|e| e.payload = e.payload.saturating_add(payload));
+        let payload = arguments.as_ref().map_or(0, |a| self.piece(a));
         self.calls.push(Call { element: self.current(), name, arguments, payload, id, item, lock, signed });
     }
 
@@ -157,11 +166,11 @@ impl<'a> Builder<'a> {
     pub fn result(&mut self, returned: Returned, content: Option<Span>, markers: &[&str]) -> Result<(), Skip> {
         let Returned { id, item, lock } = returned;
         let (texts, not_text) = self.texts(content, markers)?;
-        let payload = texts.iter().filter_map(|t| self.doc.inner(&t.literal)).map(<[u8]>::len).sum();
+        let payload = texts.iter().map(|t| self.piece(&t.literal)).sum();
         self.misplaced |= self.run_is_mixed || self.transcript.elements.last().is_some_and(|e| e.stays || e.opaque);
+        let element = self.current();
         self.answers = true;
-        self.mark(|e| e.payload = e.payload.saturating_add(payload));
-        self.results.push(ToolResult { element: self.current(), texts, payload, id, item, lock: lock.or(not_text) });
+        self.results.push(ToolResult { element, texts, payload, id, item, lock: lock.or(not_text) });
         Ok(())
     }
 
@@ -201,8 +210,8 @@ impl<'a> Builder<'a> {
             return Err(Skip::BrokenPairing);
         }
         let runs = self.runs();
-        let landmarks = Landmarks::of(&self.transcript.elements);
-        let reasoning = reasoning_ahead(&self.transcript.elements);
+        let first_prompt = self.transcript.elements.iter().position(|e| e.role == Role::User && e.stays);
+        let ahead = next_fixed(&self.transcript.elements);
         self.transcript.messages = runs.len();
         let mut calls = std::mem::take(&mut self.calls).into_iter().peekable();
         let mut results = std::mem::take(&mut self.results).into_iter().peekable();
@@ -219,12 +228,12 @@ impl<'a> Builder<'a> {
             // The run that answers, and something of the client behind it.
             let complete = runs.len() > number.saturating_add(3);
             let last = runs.len() <= number.saturating_add(2);
-            let limit = self.limit(&landmarks, &(run.start..answers.end));
+            let limit = self.limit(first_prompt, &(run.start..answers.end));
             let group = Group {
                 pairs: self.pair(called, returned, last)?,
                 limit,
                 whole_only: false,
-                reasoning_behind: reasoning.get(answers.end).copied().unwrap_or(false),
+                next_fixed: ahead.get(answers.end).copied().flatten(),
                 carriers: run.clone(),
                 answers,
                 complete,
@@ -280,36 +289,33 @@ impl<'a> Builder<'a> {
         self.transcript.groups.push(group);
     }
 
-    /// The most that the surroundings of the group at `span` allow; see `wire-formats.md` 1 and 8 for the rules.
-    fn limit(&self, landmarks: &Landmarks, span: &Range<usize>) -> Limit {
+    /// The most that the surroundings of the group at `span` allow, told from what stands before its end.
+    fn limit(&self, first_prompt: Option<usize>, span: &Range<usize>) -> Limit {
         let inside = self.transcript.elements.get(span.clone()).unwrap_or_default();
         let before = span.start.checked_sub(1).and_then(|i| self.transcript.elements.get(i));
         let reasoning = inside.iter().any(|e| e.reasoning);
-        if landmarks.compaction.is_some_and(|at| at >= span.start) {
-            return Limit::Keep(Skip::BehindCompaction);
-        }
-        if reasoning && landmarks.last_prompt.is_none_or(|at| at < span.start) {
-            return Limit::Keep(Skip::CurrentTurn);
-        }
         if inside.iter().chain(before).any(|e| e.role == Role::System) {
             return Limit::Keep(Skip::SystemBeside);
         }
-        let opens_with_user = landmarks.first_prompt.is_some_and(|at| at < span.start);
+        let opens_with_user = first_prompt.is_some_and(|at| at < span.start);
         let removable = opens_with_user && !reasoning && !inside.iter().any(|e| e.opaque);
         if removable { Limit::Drop } else { Limit::Truncate }
     }
 }
 
-/// For each element whether prose that is left before it could meet reasoning there, counting that whatever may leave does:
-/// groups of calls and results alone can be gone.
-fn reasoning_ahead(elements: &[Element]) -> Vec<bool> {
-    let mut ahead = false;
-    let mut marks: Vec<bool> = elements
+/// For each element the first one from there on that prose left before it is sure to meet, counting that whatever may
+/// leave does: groups of calls and results alone can be gone. With it, whether that one holds reasoning.
+fn next_fixed(elements: &[Element]) -> Vec<Option<(usize, bool)>> {
+    let mut next = None;
+    let mut marks: Vec<Option<(usize, bool)>> = elements
         .iter()
+        .enumerate()
         .rev()
-        .map(|e| {
-            ahead = e.reasoning || (ahead && !e.stays && !e.opaque);
-            ahead
+        .map(|(index, e)| {
+            if e.reasoning || e.stays || e.opaque {
+                next = Some((index, e.reasoning));
+            }
+            next
         })
         .collect();
     marks.reverse();
@@ -318,24 +324,6 @@ fn reasoning_ahead(elements: &[Element]) -> Vec<bool> {
 
 fn id_text(doc: &Document<'_>, id: &Option<Span>) -> Result<String, Skip> {
     id.as_ref().and_then(|id| doc.string(id)).map(String::from).ok_or(Skip::BrokenPairing)
-}
-
-/// Elements that decide what may be touched around them, by index.
-struct Landmarks {
-    first_prompt: Option<usize>,
-    last_prompt: Option<usize>,
-    compaction: Option<usize>,
-}
-
-impl Landmarks {
-    fn of(elements: &[Element]) -> Self {
-        let is_prompt = |e: &Element| e.role == Role::User && e.stays;
-        Self {
-            first_prompt: elements.iter().position(is_prompt),
-            last_prompt: elements.iter().rposition(is_prompt),
-            compaction: elements.iter().rposition(|e| e.compaction),
-        }
-    }
 }
 
 /// Whether the object at `span` has one of the members `names` with a value other than null.

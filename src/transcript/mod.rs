@@ -170,8 +170,9 @@ pub struct Group {
     pub complete: bool,
     limit: Limit,
     whole_only: bool,
-    /// The next model run that is sure to stay holds reasoning: prose left behind would join a signed run.
-    reasoning_behind: bool,
+    /// The first element behind the group that is sure to stay, and whether it holds reasoning: prose left here would
+    /// join a signed run.
+    next_fixed: Option<(usize, bool)>,
 }
 
 /// What the request says about itself outside the conversation.
@@ -185,6 +186,10 @@ pub struct Prompt {
     pub thinking: bool,
     /// The client allows the provider to drop reasoning whose prefix changed.
     pub drop_block: bool,
+    /// An explicit cache marker stands anywhere in the body.
+    pub cache_markers: bool,
+    /// One of them asks for an hour.
+    pub one_hour_cache: bool,
     /// The request asks the provider to clear or compact its history.
     pub provider_edits: bool,
     /// The request carries a token that is valid for this exact body only.
@@ -202,6 +207,10 @@ pub struct Transcript {
     pub elements: Vec<Element>,
     /// All prose in order.
     pub prose: Vec<Prose>,
+    /// The payload of all elements in order, with the element that holds it: prose, arguments and results, without the
+    /// quotes of strings. What a client may move between turns is not in it: ids, cache markers, reasoning, whether a
+    /// text is a string or a block.
+    pub pieces: Vec<(usize, Span)>,
     /// All client calls in order, each with its result.
     pub pairs: Vec<Pair>,
     /// The groups in order.
@@ -222,19 +231,26 @@ impl Transcript {
         self.elements.iter().any(|e| e.reasoning)
     }
 
-    /// Whether the engine may be asked about pair `index`, or why not.
-    pub fn standing(&self, index: usize, preserve_recent: usize, floor_bytes: usize) -> Result<(), Skip> {
+    /// Whether a cache marker of the client stands on pair `index`.
+    pub fn is_marked(&self, index: usize) -> bool {
+        let marker = Some(Skip::CacheMarker);
+        self.pairs
+            .get(index)
+            .is_some_and(|p| p.call.lock == marker || p.result.as_ref().is_some_and(|r| r.lock == marker))
+    }
+
+    /// Whether pair `index` may be asked about once it is old enough, or why it never may. Nothing that stands behind
+    /// its group can change the answer.
+    pub fn standing(&self, index: usize, floor_bytes: usize) -> Result<(), Skip> {
         let pair = self.pairs.get(index).ok_or(Skip::Open)?;
         let group = self.groups.get(pair.group).ok_or(Skip::Open)?;
         let result = pair.result.as_ref().filter(|_| group.complete).ok_or(Skip::Open)?;
-        let message = self.elements.get(result.element).map_or(usize::MAX, |e| e.message);
-        if message >= self.messages.saturating_sub(preserve_recent) {
-            return Err(Skip::Recent);
-        }
         if let Limit::Keep(skip) = group.limit {
             return Err(skip);
         }
-        if let Some(skip) = pair.call.lock.or(result.lock) {
+        // A marker keeps a pair only while it stands there; clients move them from turn to turn.
+        let lasting = |lock: Option<Skip>| lock.filter(|skip| *skip != Skip::CacheMarker);
+        if let Some(skip) = lasting(pair.call.lock).or(lasting(result.lock)) {
             return Err(skip);
         }
         if result.payload < floor_bytes { Err(Skip::SmallResult) } else { Ok(()) }

@@ -32,28 +32,47 @@ pub struct Levels {
 }
 
 impl Transcript {
-    /// The verdicts that the law allows: each falls to the next milder one where it does not. One per pair, in order;
-    /// pairs beyond the end of `verdicts` are kept.
-    pub fn resolve(&self, doc: &Document<'_>, verdicts: &[Verdict], levels: Levels, head_chars: usize) -> Vec<Verdict> {
-        let mut resolved: Vec<Verdict> =
-            (0..self.pairs.len()).map(|i| verdicts.get(i).copied().unwrap_or(Verdict::Keep)).collect();
-        for group in &self.groups {
-            let Some(wanted) = resolved.get_mut(group.pairs.clone()) else { continue };
-            let may_drop = self.may_drop(group, wanted, levels);
-            for (verdict, pair) in wanted.iter_mut().zip(self.pairs.get(group.pairs.clone()).unwrap_or_default()) {
-                *verdict = allowed(doc, pair, group, *verdict, may_drop, head_chars);
-            }
-        }
-        resolved
+    /// The verdicts that the law allows for the pairs of `group`: each falls to the next milder one where it does not.
+    /// `left` holds the verdicts under which pairs have left on earlier turns; those stand. `seen` elements are the
+    /// evidence, so that later ones do not change the answer.
+    pub fn resolve(
+        &self,
+        doc: &Document<'_>,
+        (group, seen): (usize, usize),
+        (wanted, left): (&[Verdict], &[Option<Verdict>]),
+        levels: Levels,
+        head_chars: usize,
+    ) -> Vec<Verdict> {
+        let Some(group) = self.groups.get(group) else { return Vec::new() };
+        let combined: Vec<Verdict> = wanted.iter().zip(left).map(|(wanted, left)| left.unwrap_or(*wanted)).collect();
+        let may_drop = self.may_drop(group, seen, &combined, levels);
+        let pairs = self.pairs.get(group.pairs.clone()).unwrap_or_default();
+        let each = pairs.iter().zip(wanted).zip(left);
+        each.map(|((pair, wanted), left)| {
+            left.unwrap_or_else(|| allowed(doc, pair, group, *wanted, may_drop, head_chars))
+        })
+        .collect()
     }
 
     /// Whether the calls that `wanted` drops may leave this group.
-    fn may_drop(&self, group: &Group, wanted: &[Verdict], levels: Levels) -> bool {
+    fn may_drop(&self, group: &Group, seen: usize, wanted: &[Verdict], levels: Levels) -> bool {
         let some_stay = wanted.iter().any(|v| *v != Verdict::Drop);
         if group.limit != Limit::Drop || (some_stay && (group.whole_only || !levels.partial)) {
             return false;
         }
-        !self.leaves_prose(group, wanted, some_stay) || (levels.prose_stays && !group.reasoning_behind)
+        !self.leaves_prose(group, wanted, some_stay) || (levels.prose_stays && !self.meets_reasoning(group, seen))
+    }
+
+    /// Whether prose left in `group` could meet reasoning, as far as the first `seen` elements tell. Where they do not,
+    /// a conversation with reasoning will go on having it; in one without, the client would have to turn it on, which
+    /// ends the provider's cache by itself.
+    fn meets_reasoning(&self, group: &Group, seen: usize) -> bool {
+        match group.next_fixed {
+            Some((at, reasoning)) if at < seen => reasoning,
+            next => {
+                next.is_some_and(|(_, reasoning)| reasoning) || self.elements.iter().take(seen).any(|e| e.reasoning)
+            }
+        }
     }
 
     /// Whether prose, or a message of its own, would stay where all calls, or all results, beside it leave.
@@ -70,6 +89,13 @@ impl Transcript {
             return keeps.iter().any(|(element, kept)| !kept && stays(*element));
         }
         (group.carriers.start..group.answers.end).any(|element| stays(element) || !keeps.contains_key(&element))
+    }
+
+    /// The element in which the first byte of pair `index` leaves under a resolved verdict.
+    pub fn first_cut(&self, index: usize, verdict: Verdict) -> usize {
+        let Some(pair) = self.pairs.get(index) else { return 0 };
+        let result = pair.result.as_ref().map_or(pair.call.element, |r| r.element);
+        if verdict == Verdict::Drop { pair.call.element } else { result }
     }
 
     /// Payload bytes that leave with pair `index` under a resolved verdict.

@@ -90,10 +90,9 @@ pub(super) const BAD: &[Bad] = &[
     (r#"{"thresholdTokens":7731}"#, &[("thresholdTokens", "is not a known field; did you mean threshold_tokens?")]),
     (r#"{"limiar_token":7731}"#, &[("limiar_token", "is not a known field; did you mean limiar_tokens?")]),
     (r#"{"temperature":7731}"#, &[("temperature", UNKNOWN)]),
-    (r#"{"measure":"canary"}"#, &[("measure", LATER)]),
-    (r#"{"target_ratio":7731}"#, &[("target_ratio", LATER)]),
+    (r#"{"threshold_ratio":7731}"#, &[("threshold_ratio", LATER)]),
     (r#"{"include_tools":["canary"]}"#, &[("include_tools", LATER)]),
-    (r#"{"holdout":7731,"pricing":{"canary":7731}}"#, &[("holdout", LATER), ("pricing", LATER)]),
+    (r#"{"models":7731,"pricing":{"canary":7731}}"#, &[("models", LATER), ("pricing", LATER)]),
     (
         r#"{"canary key":1,"":2,"1canary":3,"\ud800":4,"Zx81Kq20Lm39canary7Rt56Yu65":5,"sk-canary":6}"#,
         &[
@@ -127,10 +126,7 @@ pub(super) const BAD: &[Bad] = &[
     (r#"{"preserveLastN":7731}"#, &[("preserveLastN", "is another system's name; here it is preserve_recent")]),
     (
         r#"{"compressionRatio":0.7731}"#,
-        &[(
-            "compressionRatio",
-            "is another system's name; here it is min_reduction (target_ratio comes in a later version)",
-        )],
+        &[("compressionRatio", "is another system's name; here it is min_reduction or target_ratio")],
     ),
     (
         r#"{"compressionStrategy":"canary"}"#,
@@ -223,11 +219,9 @@ pub(super) const BAD: &[Bad] = &[
     (r#"{"strategy":7731}"#, &[("strategy", SELECTIVE)]),
     (r#"{"config_revision":["canary"]}"#, &[("config_revision", "must be text or a number")]),
     (r#"{"config_revision":true,"model":"canary"}"#, &[("config_revision", "must be text or a number")]),
-    (r#"{"epoch_tokens":7731}"#, &[("epoch_tokens", "only 0 is available in this version")]),
-    (r#"{"epoch_pairs":7731}"#, &[("epoch_pairs", "only 1 is available in this version")]),
-    (r#"{"epoch_pairs":3,"config_revision":"canary"}"#, &[("epoch_pairs", "only 1 is available in this version")]),
-    (r#"{"cost_gate":true,"config_revision":"canary"}"#, &[("cost_gate", "only false is available in this version")]),
-    (r#"{"cost_gate":"canary"}"#, &[("cost_gate", "only false is available in this version")]),
+    (r#"{"cost_gate":"canary"}"#, &[("cost_gate", QUOTED_FLAG)]),
+    (r#"{"epoch_pairs":"canary"}"#, &[("epoch_pairs", QUOTED_WHOLE)]),
+    (r#"{"on_engine_failure":"canary"}"#, &[("on_engine_failure", "must be original or keep_decided")]),
     // Endpoint
     (r#"{"endpoint":7731}"#, &[("endpoint", TEXT)]),
     (r#"{"endpoint":"canary:7731"}"#, &[("endpoint", "must begin with http:// or https://")]),

@@ -3,6 +3,7 @@
 /// Every field with a value that is right and not its default: name, other name, value.
 pub(super) const FIELDS: &[(&str, Option<&str>, &str)] = &[
     ("enabled", None, "true"),
+    ("measure", None, "true"),
     ("engine", None, r#""remote""#),
     ("endpoint", None, r#""https://Engine.Example.com/api/alpha/decisions""#),
     ("cluster", None, r#""outbound|443||engine.ns.svc.cluster.local""#),
@@ -34,4 +35,13 @@ pub(super) const FIELDS: &[(&str, Option<&str>, &str)] = &[
     ("epoch_tokens", None, "0"),
     ("epoch_pairs", None, "1"),
     ("cost_gate", None, "false"),
+    ("gate_horizon", None, "0.5"),
+    ("target_ratio", None, "0.3"),
+    ("max_removed_share", None, "0.5"),
+    ("max_prefix_changes", None, "7"),
+    ("on_engine_failure", None, r#""keep_decided""#),
+    ("new_conversations_only", None, "true"),
+    ("holdout", None, "0.05"),
+    ("deterministic_tools", None, r#"["read_*"]"#),
+    ("engine_price_per_mtok", None, "0.04"),
 ];

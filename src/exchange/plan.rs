@@ -1,0 +1,74 @@
+//! From the operator's settings to the terms of the fold.
+
+use crate::{
+    economy::{self, Bar},
+    epoch::{self, Epoch, Rule, Terms},
+    json::Document,
+    ledger::Tariff,
+    models,
+    policy::{Decider, Policy},
+    transcript::Transcript,
+};
+
+/// What closes a boundary.
+pub(super) fn rule(policy: &Policy) -> Rule {
+    Rule {
+        threshold_tokens: policy.threshold_tokens,
+        bytes_per_token: policy.bytes_per_token.thousandths().into(),
+        epoch_tokens: policy.epoch_tokens,
+        epoch_pairs: policy.epoch_pairs,
+        preserve_recent: policy.preserve_recent,
+        // Who says that nothing is recent says so of the last group too.
+        keep_last_group: policy.preserve_recent > 0,
+        floor_bytes: policy.floor_bytes,
+    }
+}
+
+/// What a batch must reach for this request.
+pub(super) fn terms(policy: &Policy, transcript: &Transcript) -> Terms {
+    let prompt = &transcript.prompt;
+    let price = models::cache_price(prompt.model.as_deref().unwrap_or_default());
+    Terms {
+        bar: Bar {
+            min_reduction: policy.min_reduction.thousandths().into(),
+            target_ratio: policy.target_ratio.map_or(0, |ratio| ratio.thousandths().into()),
+            horizon: policy.cost_gate.then(|| policy.gate_horizon.thousandths().into()),
+        },
+        read: price.read,
+        write: economy::write_price(price, prompt.one_hour_cache),
+        markers: prompt.cache_markers,
+        max_batches: policy.max_prefix_changes,
+        max_removed: policy.max_removed_share.thousandths().into(),
+    }
+}
+
+/// Every setting that shapes verdicts: answers under other settings are other answers.
+pub(super) fn fingerprint(policy: &Policy, decider: &Decider) -> String {
+    let Decider { engine, endpoint, model, export, decision_threshold, call_threshold, .. } = decider;
+    let engine = (engine, &endpoint.authority, &endpoint.path, model, export, decision_threshold, call_threshold);
+    format!("{engine:?} {:?} {}", rule(policy), policy.truncate_head_chars)
+}
+
+/// Whether the conversation is in the share that is left alone. The hash has no seed, so that all replicas agree.
+pub(super) fn is_held_out(policy: &Policy, doc: &Document<'_>, transcript: &Transcript, epochs: &[Epoch]) -> bool {
+    let share = u128::from(policy.holdout.thousandths());
+    let first = epochs.get(..1).unwrap_or_default();
+    share > 0
+        && epoch::keys(doc, transcript, first, 0, "holdout")
+            .first()
+            .is_some_and(|key| key.checked_rem(1000).is_some_and(|part| part < share))
+}
+
+/// By what prices this request is counted.
+pub(super) fn tariff(policy: &Policy, transcript: &Transcript) -> Tariff {
+    let prompt = &transcript.prompt;
+    let model = prompt.model.as_deref().unwrap_or_default();
+    let cache = models::cache_price(model);
+    Tariff {
+        bytes_per_token: policy.bytes_per_token.thousandths().into(),
+        cache,
+        write: economy::write_price(cache, prompt.one_hour_cache),
+        prices: models::prices(model),
+        markers: prompt.cache_markers,
+    }
+}
