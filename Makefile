@@ -13,7 +13,7 @@ CONFIG ?= envoy
 export ENVOY_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: $(TRAP_WASM) help wasm demo test lint validate tools engine replay clean check-rust check-python
+.PHONY: $(TRAP_WASM) help wasm demo test lint validate tools toggle engine replay clean check-rust check-python
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ lint: check-rust ## formatting and lints, natively and for the module
 
 validate: wasm $(ENVOY_STAMP) ## the filter's and Envoy's validation of every file in envoy/ (CONFIG=path for your own)
 	cargo run --locked --quiet --example validate -- "$(CONFIG)"
+
+toggle: ## switch the filter of envoy/toggle/envoy.yaml (TO=off, measure or on)
+	cp envoy/toggle/$(TO).yaml envoy/toggle/.filter.yaml && mv envoy/toggle/.filter.yaml envoy/toggle/filter.yaml
 
 engine: check-rust ## run the reference decision engine on 127.0.0.1:8080
 	cargo run --locked --example engine

@@ -23,7 +23,7 @@ use support::{
     pairs::{Fate, Pair},
     paths,
     provider::Provider,
-    ranges,
+    ranges, shipped,
     tokens::Counter,
 };
 
@@ -135,10 +135,7 @@ fn bootstrap(
     notes: &Notes,
 ) -> Result<Value> {
     let mut bootstrap = read_bootstrap("envoy/envoy.yaml")?;
-    let clusters = bootstrap["static_resources"]["clusters"].as_array_mut();
-    for cluster in clusters.into_iter().flatten().filter(|c| c["name"] == "llm_provider") {
-        *cluster = envoy_config::static_cluster("llm_provider", provider);
-    }
+    shipped::set_provider(&mut bootstrap, provider);
     let manager = envoy_config::connection_manager(&mut bootstrap);
     manager["access_log"] = json!([{
         "name": "envoy.access_loggers.file",
@@ -149,17 +146,15 @@ fn bootstrap(
         },
     }]);
     let filter = &mut manager["http_filters"][0]["typed_config"]["config"];
-    filter["vm_config"]["code"]["local"]["filename"] = json!(paths::filter_wasm()?);
-    let text = filter["configuration"]["value"].as_str().unwrap_or_default();
-    let mut settings: Value = serde_json::from_str(text)?;
-    settings["endpoint"] = json!(format!("http://127.0.0.1:{engine_port}"));
-    if let Some(threshold) = threshold {
-        settings["threshold_tokens"] = json!(threshold);
-    }
-    if body_len > 1_000_000 {
-        settings["max_body_bytes"] = json!(body_len);
-    }
-    filter["configuration"]["value"] = json!(settings.to_string());
+    shipped::set_filter(filter, |settings| {
+        settings["endpoint"] = json!(format!("http://127.0.0.1:{engine_port}"));
+        if let Some(threshold) = threshold {
+            settings["threshold_tokens"] = json!(threshold);
+        }
+        if body_len > 1_000_000 {
+            settings["max_body_bytes"] = json!(body_len);
+        }
+    })?;
     Ok(bootstrap)
 }
 

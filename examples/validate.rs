@@ -53,6 +53,10 @@ async fn run(arguments: &Arguments) -> Result<usize> {
     }
     let mut bad = 0;
     for file in files {
+        if is_kubernetes(&file)? {
+            println!("{:<40} not checked here: a Kubernetes resource", file.display());
+            continue;
+        }
         let problems = check(&file).await?;
         println!("{:<40} {}", file.display(), if problems.is_empty() { "ok" } else { "REFUSED" });
         for problem in &problems {
@@ -82,12 +86,22 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
+fn is_kubernetes(file: &Path) -> Result<bool> {
+    Ok(std::fs::read_to_string(file)?.lines().any(|line| line.starts_with("apiVersion:")))
+}
+
 async fn check(file: &Path) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(file)?;
     let mut bootstrap: Value = match serde_yaml_ng::from_str(&text) {
         Ok(bootstrap) => bootstrap,
         Err(error) => return Ok(vec![format!("not YAML: {error}")]),
     };
+    if let Some(resources) = bootstrap.get("resources") {
+        match discovered(file, resources) {
+            Ok(inserted) => bootstrap = inserted,
+            Err(problem) => return Ok(vec![problem.to_string()]),
+        }
+    }
     if bootstrap.get("static_resources").is_none() {
         return Ok(vec!["is no Envoy bootstrap: it has no static_resources".to_owned()]);
     }
@@ -108,6 +122,41 @@ async fn check(file: &Path) -> Result<Vec<String>> {
         problems.push("Envoy refuses the file".to_owned());
     }
     Ok(problems)
+}
+
+/// `envoy.yaml` beside `file`, with the resources of this discovery response where it would discover them.
+fn discovered(file: &Path, resources: &Value) -> Result<Value> {
+    let beside = file.with_file_name("envoy.yaml");
+    let doing =
+        |failure: Failure| failure.while_doing(format!("reading {}, which discovers this file", beside.display()));
+    let text = std::fs::read_to_string(&beside).map_err(|error| doing(error.into()))?;
+    let mut bootstrap: Value = serde_yaml_ng::from_str(&text).map_err(|error| doing(error.into()))?;
+    let mut waiting = vec![&mut bootstrap];
+    let mut places = 0;
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Object(members) => {
+                let name = members.get("name").cloned();
+                let found = resources
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .find(|resource| Some(&resource["name"]) == name.as_ref());
+                if let Some(resource) = found.filter(|_| members.contains_key("config_discovery")) {
+                    members.remove("config_discovery");
+                    members.insert("typed_config".to_owned(), resource["typed_config"].clone());
+                    places += 1;
+                }
+                waiting.extend(members.values_mut());
+            }
+            Value::Array(items) => waiting.extend(items),
+            _ => {}
+        }
+    }
+    match places {
+        0 => Err(Failure::new(format!("{} discovers no filter of this name", beside.display()))),
+        _ => Ok(bootstrap),
+    }
 }
 
 /// Visits the plugin configuration of every wasm filter, wherever it stands. Bootstraps are read by depth-first search,

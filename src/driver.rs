@@ -512,9 +512,20 @@ impl<H: Host> Driver<H> {
         let micro = |nano: u64| nano.checked_div(1_000).unwrap_or(0);
         let net = money.net();
         let (parts, bill) = (entry.parts, money.bill);
+        let sent = parts.prompt().saturating_sub(parts.removed);
+        if books.held_out {
+            self.host.add(Metric::HoldoutConversations, books.first.into());
+            self.host.add(Metric::HoldoutRequests, 1);
+            self.host.add(Metric::HoldoutBytes, sent);
+            self.host.add(Metric::HoldoutCost, micro(money.cost()));
+            return;
+        }
         self.host.shift(Metric::Losing, books.losing);
         for (metric, by) in [
             (Metric::Conversations, books.first.into()),
+            (Metric::TreatedRequests, 1),
+            (Metric::TreatedBytes, sent),
+            (Metric::TreatedCost, micro(money.cost())),
             (Metric::Unpriced, (!books.priced).into()),
             (Metric::Epochs, count(books.epochs)),
             (Metric::Batches, count(entry.new_batches)),

@@ -76,7 +76,21 @@ pub struct Money {
     pub rewrite: u64,
 }
 
+impl Parts {
+    /// All of the prompt, as the client sent it.
+    pub fn prompt(&self) -> u64 {
+        let parts = [self.fixed, self.prose, self.protected, self.small, self.candidates, self.removed, self.new];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
+}
+
 impl Money {
+    /// What the request costs: the bill, less what was saved, and what the filter caused.
+    pub fn cost(&self) -> u64 {
+        let bill = self.bill.prompt().saturating_add(self.bill.output);
+        bill.saturating_sub(self.saved).saturating_add(self.rewrite)
+    }
+
     /// Saved less caused.
     pub fn net(&self) -> i64 {
         i64::try_from(i128::from(self.saved).saturating_sub(self.rewrite.into())).unwrap_or(i64::MIN)

@@ -135,6 +135,20 @@ metrics! {
     NetGain = Counter "net_gain_microdollars",
     /// Sum over requests that cost more than they saved.
     NetLoss = Counter "net_loss_microdollars",
+    /// Requests in the books whose conversation is worked on. Compare per request with those of the holdout.
+    TreatedRequests = Counter "treated_requests",
+    /// Payload bytes of their prompts as they left.
+    TreatedBytes = Counter "treated_prompt_bytes",
+    /// What they cost, output included, in millionths of a US dollar.
+    TreatedCost = Counter "treated_cost_microdollars",
+    /// Conversations that `holdout` leaves alone.
+    HoldoutConversations = Counter "holdout_conversations",
+    /// Their requests, from the first boundary on.
+    HoldoutRequests = Counter "holdout_requests",
+    /// Payload bytes of their prompts.
+    HoldoutBytes = Counter "holdout_prompt_bytes",
+    /// What they cost, output included, in millionths of a US dollar.
+    HoldoutCost = Counter "holdout_cost_microdollars",
     /// How prompts divide: system instructions and tools, in payload bytes.
     FixedBytes = Counter "prompt_fixed_bytes",
     /// Prose.

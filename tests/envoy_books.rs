@@ -225,6 +225,25 @@ async fn a_conversation_that_waits_says_for_what() {
     }
 }
 
+#[tokio::test]
+async fn both_arms_of_a_holdout_are_counted() {
+    let half = |settings: &mut Value| settings["holdout"] = json!(0.5);
+    let scene = Scene::start(true, half, |e| e).await;
+    for _ in 0..30 {
+        scene.send(&conversation(5, 3000)).await;
+    }
+    let counts = scene.all_counts().await;
+    let count = |name: &str| counts.get(name).copied().unwrap_or(0);
+    let (treated, held) = (count("conversations"), count("holdout_conversations"));
+    assert!(treated > 3 && held > 3 && treated + held == 30, "{counts:?}");
+    assert_eq!((count("treated_requests"), count("holdout_requests")), (treated, held));
+    assert_eq!((count("requests_reduced"), count("request_skipped.holdout")), (treated, held));
+    let per_request =
+        |arm: &str, what: &str| count(&format!("{arm}_{what}")) / count(&format!("{arm}_requests")).max(1);
+    assert!(per_request("holdout", "prompt_bytes") > 10 * per_request("treated", "prompt_bytes"), "{counts:?}");
+    assert!(per_request("holdout", "cost_microdollars") > per_request("treated", "cost_microdollars"), "{counts:?}");
+}
+
 fn resident_kib(envoy: &Envoy) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", envoy.pid())).expect("Envoy runs");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a size");

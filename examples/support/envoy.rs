@@ -210,16 +210,20 @@ impl Envoy {
 
     /// Delivers another filter over ECDS and waits until Envoy has taken or refused it: `Ok(true)` when taken.
     pub async fn replace_filter(&self, filter: &WasmFilter) -> Result<bool> {
+        self.replace_discovered(&self.directory.path().join(DISCOVERED_FILTER), &filter.discovery_response()?).await
+    }
+
+    /// The same for any file that Envoy discovers the filter from.
+    pub async fn replace_discovered(&self, target: &Path, response: &Value) -> Result<bool> {
         let counts = async || -> Result<(u64, u64)> {
             let stats = self.stats().await?;
             let count = |name| stats.get(&format!("{DISCOVERY}.{name}")).copied().unwrap_or(0);
             Ok((count("update_success"), count("update_rejected")))
         };
         let before = counts().await?;
-        let target = self.directory.path().join(DISCOVERED_FILTER);
         let fresh = target.with_extension("fresh");
-        fs::write(&fresh, filter.discovery_response()?.to_string())?;
-        fs::rename(&fresh, &target)?;
+        fs::write(&fresh, response.to_string())?;
+        fs::rename(&fresh, target)?;
         let deadline = Instant::now() + Duration::from_secs(60);
         while Instant::now() < deadline {
             let now = counts().await?;

@@ -315,10 +315,7 @@ pub fn static_cluster(name: &str, address: SocketAddr) -> Value {
 
 /// Reads a bootstrap of the repository, YAML or JSON, and lets its listeners and its admin take any free port.
 pub fn read_bootstrap(path: &str) -> Result<Value> {
-    let doing = format!("reading {path}");
-    let text = std::fs::read_to_string(paths::repository().join(path))?;
-    let mut bootstrap: Value =
-        serde_yaml_ng::from_str(&text).map_err(|error| Failure::from(error).while_doing(doing))?;
+    let mut bootstrap = read_yaml(path)?;
     bootstrap["admin"]["address"] = socket_address(loopback_any_port());
     if let Some(listeners) = bootstrap["static_resources"]["listeners"].as_array_mut() {
         for listener in listeners {
@@ -326,6 +323,12 @@ pub fn read_bootstrap(path: &str) -> Result<Value> {
         }
     }
     Ok(bootstrap)
+}
+
+/// Any YAML file of the repository.
+pub fn read_yaml(path: &str) -> Result<Value> {
+    let text = std::fs::read_to_string(paths::repository().join(path))?;
+    serde_yaml_ng::from_str(&text).map_err(|error| Failure::from(error).while_doing(format!("reading {path}")))
 }
 
 /// Envoy's form of a duration.

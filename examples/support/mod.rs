@@ -26,6 +26,7 @@ pub mod paths;
 pub mod provider;
 pub mod ranges;
 pub mod scene;
+pub mod shipped;
 pub mod tokens;
 pub mod wasm_filter;
 pub mod wire;

@@ -32,7 +32,7 @@ pub fn eager(engine: &StubEngine, hold: bool) -> Value {
 }
 
 /// How the names of gauges and of the books begin.
-const BOOKS: [&str; 20] = [
+const BOOKS: [&str; 22] = [
     "enforcing",
     "measuring",
     "engine_never_answered",
@@ -49,6 +49,8 @@ const BOOKS: [&str; 20] = [
     "net_loss",
     "prompt_",
     "output_bytes",
+    "treated",
+    "holdout",
     "bill_",
     "engine_request_tokens",
     "engine_cost",

@@ -23,6 +23,8 @@ pub struct Books {
     pub money: Money,
     /// The model has a price, so that the money is not just zero.
     pub priced: bool,
+    /// The conversation is in the share that is left alone.
+    pub held_out: bool,
     /// The conversation is new to the books.
     pub first: bool,
     /// Whether what was saved in the conversation fell below what it cost (1), or rose to it again (-1).
@@ -51,6 +53,14 @@ pub struct Books {
 type Judging<'a> = (&'a Document<'a>, &'a Asking, &'a Fold);
 
 impl Exchange {
+    /// Enters a request of a conversation that is left alone as a control.
+    pub(super) fn enter_held_out(&mut self, transcript: &Transcript, store: &dyn Store) {
+        self.enter(transcript, None, store);
+        if let Some(books) = &mut self.report.books {
+            books.held_out = true;
+        }
+    }
+
     /// Enters the request, once.
     pub(super) fn enter(&mut self, transcript: &Transcript, judging: Option<Judging<'_>>, store: &dyn Store) {
         let Some(record) = &mut self.record else { return };

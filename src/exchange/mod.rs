@@ -263,6 +263,7 @@ impl Exchange {
             return Err(Skip::RefusedBefore);
         }
         if plan::is_held_out(&self.policy, doc, transcript, epochs) {
+            self.enter_held_out(transcript, store);
             return Err(Skip::Holdout);
         }
         if self.policy.new_conversations_only && !record.admitted {
