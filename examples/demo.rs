@@ -79,7 +79,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
     let asked = envoy.metric("context_compaction.pairs_asked").await?;
     let calls = envoy.metric("context_compaction.engine_calls").await?;
     let exported = envoy.metric("context_compaction.engine_request_bytes").await?;
-    row("asked", format!("about {asked} pairs in {calls} requests, {exported} bytes"));
+    row("asked", format!("about {asked} pairs in {calls} calls to the engine, {exported} bytes"));
     show_fates(&parsed, &arrived)?;
     show_sizes(&counter, &parsed, (&body, &arrived))?;
     show_proof(&body, &arrived)?;

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use context_compaction::policy::{Decider, Endpoint, Mode, Policy};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use support::{
     Failure, Result,
     envoy::{self, Process},
@@ -105,6 +105,17 @@ async fn check(file: &Path) -> Result<Vec<String>> {
     if bootstrap.get("static_resources").is_none() {
         return Ok(vec!["is no Envoy bootstrap: it has no static_resources".to_owned()]);
     }
+    let nothing = tempfile::NamedTempFile::with_suffix(".json")?;
+    std::fs::write(nothing.path(), r#"{"resources":[]}"#)?;
+    for_each_object(&mut bootstrap, &mut |members| {
+        // A file that appears only when the switch is first moved.
+        let path = members.get_mut("path_config_source").and_then(|source| source.get_mut("path"));
+        if let Some(path) =
+            path.filter(|path| path.as_str().is_some_and(|path| !paths::repository().join(path).exists()))
+        {
+            *path = json!(nothing.path());
+        }
+    });
     let mut problems = Vec::new();
     let clusters = bootstrap["static_resources"]["clusters"].clone();
     let room = room(&bootstrap);
@@ -131,45 +142,39 @@ fn discovered(file: &Path, resources: &Value) -> Result<Value> {
         |failure: Failure| failure.while_doing(format!("reading {}, which discovers this file", beside.display()));
     let text = std::fs::read_to_string(&beside).map_err(|error| doing(error.into()))?;
     let mut bootstrap: Value = serde_yaml_ng::from_str(&text).map_err(|error| doing(error.into()))?;
-    let mut waiting = vec![&mut bootstrap];
     let mut places = 0;
-    while let Some(value) = waiting.pop() {
-        match value {
-            Value::Object(members) => {
-                let name = members.get("name").cloned();
-                let found = resources
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .find(|resource| Some(&resource["name"]) == name.as_ref());
-                if let Some(resource) = found.filter(|_| members.contains_key("config_discovery")) {
-                    members.remove("config_discovery");
-                    members.insert("typed_config".to_owned(), resource["typed_config"].clone());
-                    places += 1;
-                }
-                waiting.extend(members.values_mut());
-            }
-            Value::Array(items) => waiting.extend(items),
-            _ => {}
+    for_each_object(&mut bootstrap, &mut |members| {
+        let name = members.get("name").cloned();
+        let mut named = resources.as_array().into_iter().flatten().filter(|r| Some(&r["name"]) == name.as_ref());
+        if let Some(resource) = named.next().filter(|_| members.contains_key("config_discovery")) {
+            members.remove("config_discovery");
+            members.insert("typed_config".to_owned(), resource["typed_config"].clone());
+            places += 1;
         }
-    }
+    });
     match places {
         0 => Err(Failure::new(format!("{} discovers no filter of this name", beside.display()))),
         _ => Ok(bootstrap),
     }
 }
 
-/// Visits the plugin configuration of every wasm filter, wherever it stands. Bootstraps are read by depth-first search,
-/// with a stack of its own.
+/// Visits the plugin configuration of every wasm filter, wherever it stands.
 fn for_each_filter(bootstrap: &mut Value, visit: &mut impl FnMut(&mut Value)) {
+    for_each_object(bootstrap, &mut |members| {
+        let wasm = members.get("@type").and_then(Value::as_str).is_some_and(|t| t.ends_with("wasm.v3.Wasm"));
+        if let Some(filter) = members.get_mut("config").filter(|_| wasm) {
+            visit(filter);
+        }
+    });
+}
+
+/// Visits every object of a bootstrap by depth-first search, with a stack of its own.
+fn for_each_object(bootstrap: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>)) {
     let mut waiting = vec![bootstrap];
     while let Some(value) = waiting.pop() {
         match value {
             Value::Object(members) => {
-                let wasm = members.get("@type").and_then(Value::as_str).is_some_and(|t| t.ends_with("wasm.v3.Wasm"));
-                if let Some(filter) = members.get_mut("config").filter(|_| wasm) {
-                    visit(filter);
-                }
+                visit(members);
                 waiting.extend(members.values_mut());
             }
             Value::Array(items) => waiting.extend(items),

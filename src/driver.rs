@@ -61,6 +61,8 @@ pub trait Host {
     fn shift(&self, metric: Metric, by: i64);
     /// Records a value in a histogram.
     fn record(&self, metric: Metric, value: u64);
+    /// The engine is about to be called.
+    fn engine_called(&self);
     /// The engine has answered.
     fn engine_answered(&self);
     /// Sets the filter's field in the access log.
@@ -75,7 +77,8 @@ impl<H: Host> Headers for RequestHeaders<'_, H> {
     }
 }
 
-struct Shared<'a, H>(&'a H);
+/// The data that workers share, and who must not be asked.
+struct Shared<'a, H>(&'a H, &'a Policy);
 
 impl<H: Host> Store for Shared<'_, H> {
     fn get(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)> {
@@ -84,6 +87,11 @@ impl<H: Host> Store for Shared<'_, H> {
 
     fn set(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
         self.0.set_shared(key, value, version)
+    }
+
+    fn pauses(&self, subject: u128) -> bool {
+        let decider = self.1.decider.as_ref();
+        decider.is_some_and(|decider| pause::is_on(self, pause::engine(decider), subject, self.0.now()))
     }
 }
 
@@ -163,7 +171,8 @@ impl<H: Host> Driver<H> {
     pub fn on_request_headers(&mut self, end: bool) -> Flow {
         let Some(exchange) = &mut self.exchange else { return Flow::Continue };
         self.host.add(Metric::Requests, 1);
-        if exchange.on(Event::Headers { headers: &RequestHeaders(&self.host), end }, &Shared(&self.host)) != Step::Hold
+        if exchange.on(Event::Headers { headers: &RequestHeaders(&self.host), end }, &Shared(&self.host, &self.policy))
+            != Step::Hold
         {
             return self.settle(Flow::Continue);
         }
@@ -223,17 +232,13 @@ impl<H: Host> Driver<H> {
         self.began = self.host.now();
         let elapsed = self.began.saturating_sub(call.sent).as_millis();
         self.host.record(Metric::EngineMilliseconds, u64::try_from(elapsed).unwrap_or(u64::MAX));
-        let reply = self.reply(&call, headers, body_len).map_err(|failed| self.failed(call.subject, failed));
-        let replied = reply.is_ok();
+        let reply = self.reply(&call, headers, body_len).and_then(|body| self.answering(call.call, body));
+        let reply = reply.map_err(|failed| self.failed(call.subject, failed));
+        if reply.is_ok() {
+            self.answered_by_engine(call.subject);
+        }
         let event = Event::Reply { call: call.call, reply: reply.as_deref().map_err(|fault| *fault) };
         let flow = self.feed(event);
-        if replied {
-            // A reply that does not answer is a failure like any other.
-            match self.exchange.as_ref().and_then(|e| e.report().fault).filter(|f| *f != Fault::Unanswerable) {
-                Some(fault) => _ = self.failed(call.subject, (fault, Failure::Passing)),
-                None => self.answered_by_engine(call.subject),
-            }
-        }
         self.resume_unless(flow);
     }
 
@@ -270,7 +275,7 @@ impl<H: Host> Driver<H> {
     fn refused_by_provider(&mut self) {
         self.error = None;
         self.host.add(Metric::ProviderRefused, 1);
-        self.exchange.iter_mut().for_each(|exchange| exchange.refused_by_provider(&Shared(&self.host)));
+        self.exchange.iter_mut().for_each(|exchange| exchange.refused_by_provider(&Shared(&self.host, &self.policy)));
         log::warn!(
             "request {}: the provider refused a reduced body for its tools, reasoning or signatures; its conversation is \
              left alone from now on",
@@ -314,7 +319,7 @@ impl<H: Host> Driver<H> {
     /// Hands an event to the exchange and carries its step out, until the host has to wait for something.
     fn feed(&mut self, event: Event<'_>) -> Flow {
         let Some(exchange) = &mut self.exchange else { return Flow::Continue };
-        match exchange.on(event, &Shared(&self.host)) {
+        match exchange.on(event, &Shared(&self.host, &self.policy)) {
             Step::Forward => self.settle(Flow::Continue),
             Step::Hold | Step::Wait => Flow::Pause,
             Step::Ask(questions) => self.ask(questions),
@@ -341,11 +346,14 @@ impl<H: Host> Driver<H> {
     fn send(&mut self, question: &Question) -> Result<(), Fault> {
         let decider = self.policy.decider.as_ref().ok_or(Fault::NotDispatched)?;
         let sent = self.host.now();
-        if pause::is_on(&Shared(&self.host), pause::engine(decider), question.subject, sent) {
+        // Another request may have failed since this one's first calls went out.
+        if Shared(&self.host, &self.policy).pauses(question.subject) {
             return Err(Fault::Paused);
         }
+        self.host.engine_called();
         let deadline = *self.deadline.get_or_insert(sent.saturating_add(decider.timeout));
-        let left = deadline.saturating_sub(sent);
+        // The host's clock may be set back.
+        let left = deadline.saturating_sub(sent).min(decider.timeout);
         // Envoy takes a timeout of zero milliseconds as none at all.
         if left < Duration::from_millis(1) {
             return Err(Fault::Timeout);
@@ -393,6 +401,12 @@ impl<H: Host> Driver<H> {
         self.host.reply_body(len).ok_or(passing(Fault::NotJson))
     }
 
+    /// The body, if it answers: one that does not is a failure like any other.
+    fn answering(&self, call: usize, body: Vec<u8>) -> Result<Vec<u8>, (Fault, Failure)> {
+        let answers = self.exchange.as_ref().map_or(Ok(()), |exchange| exchange.check_reply(call, &body));
+        answers.map(|()| body).map_err(|fault| (fault, Failure::Passing))
+    }
+
     /// What a status other than 200 means. Envoy stamps every reply that it got: one without the stamp is its own.
     fn failure_of(&self, status: u16) -> (Fault, Failure) {
         let header = |name| self.host.reply_header(name);
@@ -413,7 +427,7 @@ impl<H: Host> Driver<H> {
     fn answered_by_engine(&self, subject: u128) {
         self.host.engine_answered();
         if let Some(decider) = &self.policy.decider {
-            pause::answered(&Shared(&self.host), pause::engine(decider), subject);
+            pause::answered(&Shared(&self.host, &self.policy), pause::engine(decider), subject);
         }
     }
 
@@ -425,7 +439,7 @@ impl<H: Host> Driver<H> {
             return fault;
         }
         let now = self.host.now();
-        let paused = pause::failed(&Shared(&self.host), pause::engine(decider), subject, failure, now);
+        let paused = pause::failed(&Shared(&self.host, &self.policy), pause::engine(decider), subject, failure, now);
         if let Some(pause) = paused {
             let seconds = pause.as_secs();
             log::warn!(

@@ -43,6 +43,8 @@ pub struct Bar {
 pub enum Waits {
     /// Nothing would leave, or the goal is reached.
     Nothing,
+    /// No more may leave: `max_removed_share` or `max_prefix_changes`.
+    AtLimit,
     /// For more to leave at once.
     ForMinReduction,
     /// For a longer conversation, or more to leave, so that the rewrite is earned back.

@@ -196,6 +196,7 @@ pub fn keys(doc: &Document<'_>, transcript: &Transcript, epochs: &[Epoch], seed:
     let mut hash = Xxh3::with_seed(seed);
     hash.update(settings.as_bytes());
     let mut pieces = transcript.pieces.iter().peekable();
+    let mut results = transcript.pairs.iter().filter_map(|pair| pair.result.as_ref()).peekable();
     let mut element = 0usize;
     let mut keys = Vec::with_capacity(epochs.len());
     for epoch in epochs {
@@ -207,6 +208,10 @@ pub fn keys(doc: &Document<'_>, transcript: &Transcript, epochs: &[Epoch], seed:
             }
             element = element.saturating_add(1);
         }
+        while let Some(result) = results.next_if(|result| result.element < epoch.run.end) {
+            hash.update(&[u8::from(result.is_error())]);
+        }
+        epoch.eligible.iter().for_each(|pair| hash.update(&pair.to_le_bytes()));
         keys.push(hash.digest128());
     }
     keys
@@ -387,7 +392,7 @@ impl<'t> Folding<'t> {
         let share = self.gone_total.saturating_add(self.pending_bytes).saturating_mul(1000);
         let full = self.sent_batches() >= terms.max_batches || share > original.saturating_mul(terms.max_removed);
         let passes =
-            if full { Err(Waits::Nothing) } else { economy::passes(batch, terms.bar, terms.read, terms.write) };
+            if full { Err(Waits::AtLimit) } else { economy::passes(batch, terms.bar, terms.read, terms.write) };
         self.fold.waits = passes.err().filter(|_| self.pending_bytes > 0);
         let pairs = if passes.is_ok() { self.send() } else { Vec::new() };
         self.fold.batches.push(pairs);

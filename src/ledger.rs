@@ -109,7 +109,8 @@ pub fn enter(
 ) -> Option<Entry> {
     let (newest, number) = epoch::newest_run(transcript)?;
     let number = u32::try_from(number).unwrap_or(u32::MAX);
-    if known.requests == number {
+    // Others that begin alike share these books: what is not newer than the newest is left out rather than counted twice.
+    if number <= known.requests {
         return None;
     }
     let totals = epoch::running_totals(transcript);

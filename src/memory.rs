@@ -12,7 +12,7 @@ pub const SLOTS: u128 = 4096;
 const RECORDS: usize = 4;
 /// Bytes of one slot, unless a single record is larger: four conversations of 37 boundaries, the longest known, take 4 KiB.
 const SLOT_BYTES: usize = 8 * 1024;
-/// Answers of one conversation, and of others that begin like it; the oldest go first.
+/// Answers of one conversation, and of others that begin like it.
 const ANSWERS: usize = 128;
 /// How often a write is tried again when another worker was faster.
 const ATTEMPTS: usize = 3;
@@ -25,6 +25,10 @@ pub trait Store {
     fn get(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)>;
     /// Sets `key` unless its version has changed; says whether it did.
     fn set(&self, key: &str, value: &[u8], version: Option<u32>) -> bool;
+    /// Whether calls about `subject` pause after failures, so that questions need not even be written.
+    fn pauses(&self, _subject: u128) -> bool {
+        false
+    }
 }
 
 /// What is remembered of one judged pair.
@@ -75,12 +79,11 @@ impl Record {
         (answer.len() == count).then_some(answer)
     }
 
-    /// Adds an answer, unless there is one: others with the same evidence have acted on it.
+    /// Adds an answer, unless there is one: others with the same evidence have acted on it. When full it stays as it is:
+    /// later answers are of no use without the earlier ones.
     pub fn add(&mut self, key: u128, answer: Vec<Judged>) {
-        if !self.answers.iter().any(|(known, _)| *known == key) {
+        if self.answers.len() < ANSWERS && !self.answers.iter().any(|(known, _)| *known == key) {
             self.answers.push((key, answer));
-            let beyond = self.answers.len().saturating_sub(ANSWERS);
-            self.answers.drain(..beyond);
         }
     }
 
@@ -91,6 +94,11 @@ impl Record {
         }
         self.off |= filed.off;
         self.admitted |= filed.admitted;
+        for (ours, theirs) in [(&mut self.enforced, filed.enforced), (&mut self.measured, filed.measured)] {
+            if theirs.requests > ours.requests {
+                *ours = theirs;
+            }
+        }
     }
 }
 
@@ -100,15 +108,17 @@ pub fn recall(store: &dyn Store, key: u128) -> Record {
     known.unwrap_or(Record { key, ..Record::default() })
 }
 
-/// Keeps what is known of a conversation, beside what other workers know of it.
-pub fn keep(store: &dyn Store, record: &Record) {
+/// Keeps what is known of a conversation, and takes over what other workers have filed of it.
+pub fn keep(store: &dyn Store, record: &mut Record) {
     for _ in 0..ATTEMPTS {
         let (value, version) = store.get(&slot(record.key)).unwrap_or_default();
-        let (mut newest, mut others) = (record.clone(), read(&value).unwrap_or_default());
+        let mut others = read(&value).unwrap_or_default();
         if let Some(at) = others.iter().position(|other| other.key == record.key) {
-            newest.behind(others.remove(at));
+            record.behind(others.remove(at));
         }
-        if store.set(&slot(record.key), &written(&newest, &others), version) {
+        // What a provider has refused is forgotten last.
+        others.sort_by_key(|other| !other.off);
+        if store.set(&slot(record.key), &written(record, &others), version) {
             return;
         }
     }
@@ -257,7 +267,7 @@ mod tests {
     #[test]
     fn a_record_comes_back_whole_and_its_answers_for_their_own_key_and_size_only() {
         let map = Map::default();
-        keep(&map, &record(7));
+        keep(&map, &mut record(7));
         assert_eq!(recall(&map, 7), record(7));
         assert_eq!(recall(&map, 7).answer(1, 3), Some(answer().as_slice()));
         assert_eq!(recall(&map, 7).answer(1, 2), None, "another number of pairs");
@@ -268,10 +278,13 @@ mod tests {
     #[test]
     fn conversations_share_a_slot_until_there_are_too_many() {
         let map = Map::default();
-        let keys: Vec<u128> = (0..5).map(|n| SLOTS.saturating_mul(n).saturating_add(7)).collect();
-        keys.iter().for_each(|key| keep(&map, &record(*key)));
-        let known: Vec<bool> = keys.iter().map(|key| recall(&map, *key).off).collect();
-        assert_eq!(known, [false, true, true, true, true], "the first was not used for longest");
+        let keys: Vec<u128> = (0..6).map(|n| SLOTS.saturating_mul(n).saturating_add(7)).collect();
+        for (n, key) in keys.iter().enumerate() {
+            // The first was refused by its provider.
+            keep(&map, &mut Record { off: n == 0, ..record(*key) });
+        }
+        let known: Vec<bool> = keys.iter().map(|key| recall(&map, *key).answer(1, 3).is_some()).collect();
+        assert_eq!(known, [true, false, false, true, true, true], "those that were not used for longest go first");
         assert_eq!(map.values.borrow().len(), 1);
     }
 
@@ -282,25 +295,25 @@ mod tests {
         one.add(2, answer());
         other.add(3, answer());
         other.add(1, vec![Judged { verdict: Verdict::Keep, needed: 10 }; 3]);
-        keep(&map, &one);
-        keep(&map, &other);
+        keep(&map, &mut one);
+        keep(&map, &mut other);
         let known = recall(&map, 7);
         assert!((1..=3).all(|key| known.answer(key, 3).is_some()) && known.off);
         assert_eq!(known.answer(1, 3), Some(answer().as_slice()), "whoever was first is right");
         *map.refuses.borrow_mut() = 2;
         other.add(4, answer());
-        keep(&map, &other);
+        keep(&map, &mut other);
         assert!(recall(&map, 7).answer(4, 3).is_some(), "a write that came too late is tried again");
         *map.refuses.borrow_mut() = 9;
         other.add(5, answer());
-        keep(&map, &other);
+        keep(&map, &mut other);
         assert!(recall(&map, 7).answer(5, 3).is_none(), "and given up some time");
     }
 
     #[test]
     fn foreign_and_torn_values_are_nobodys() {
         let map = Map::default();
-        keep(&map, &record(7));
+        keep(&map, &mut record(7));
         let whole = map.values.borrow()[&slot(7)].clone();
         for end in 0..whole.len() {
             map.values.borrow_mut().insert(slot(7), whole[..end].to_vec());
@@ -316,7 +329,7 @@ mod tests {
     fn slots_and_their_sizes_are_bounded() {
         let map = Map::default();
         for key in 0..SLOTS.saturating_mul(3) {
-            keep(&map, &record(key));
+            keep(&map, &mut record(key));
         }
         assert_eq!(map.values.borrow().len() as u128, SLOTS);
         let mut large = record(7);
@@ -325,9 +338,9 @@ mod tests {
         }
         for n in 0..6u128 {
             large.key = SLOTS.saturating_mul(n).saturating_add(7);
-            keep(&map, &large);
+            keep(&map, &mut large);
         }
         assert!(map.values.borrow().values().all(|value| value.len() <= SLOT_BYTES));
-        assert!(recall(&map, large.key).answer(999, 3).is_some() && recall(&map, large.key).answer(1, 3).is_none());
+        assert!(recall(&map, large.key).answer(1, 3).is_some() && recall(&map, large.key).answer(999, 3).is_none());
     }
 }

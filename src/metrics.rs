@@ -97,7 +97,7 @@ metrics! {
     EngineTokens = Counter "engine_request_tokens",
     /// What they cost, in millionths of a US dollar.
     EngineCost = Counter "engine_cost_microdollars",
-    /// 1 from the start until the engine has answered once: nothing is removed before.
+    /// 1 from the first call until the engine has answered once: nothing is removed before.
     EngineSilent = Gauge "engine_never_answered",
     /// Reduced requests that the provider refused for their tools, reasoning or signatures: please report them.
     ProviderRefused = Counter "provider_refused",

@@ -70,12 +70,14 @@ fn row(model: &str) -> Option<Row<'static>> {
     let dashed = bare_model.replace('.', "-");
     let fit = |row: &Row<'_>| {
         let name = row.name;
+        // Of several providers that sell it, one that says what a cache read costs.
+        let says_all = usize::from(row.cell(3).is_some());
         match () {
             () if name == model => Some((5, 0)),
             () if name == bare_model => Some((4, 0)),
             () if name == dashed => Some((3, 0)),
-            () if name.contains(bare_model) && bare(name) == bare_model => Some((2, 0)),
-            () if name.contains(&dashed) && bare(name) == dashed => Some((2, 0)),
+            () if name.contains(bare_model) && bare(name) == bare_model => Some((2, says_all)),
+            () if name.contains(&dashed) && bare(name) == dashed => Some((2, says_all)),
             () if begins(bare_model, name) || begins(&dashed, name) => Some((1, name.len())),
             () => None,
         }

@@ -61,11 +61,12 @@ pub fn is_on(store: &dyn Store, engine: u128, subject: u128, now: Duration) -> b
     read(store, engine).is_on(now) || read(store, subject).is_on(now)
 }
 
-/// The engine has answered.
+/// The engine has answered. A pause that it asked for goes on: this reply may be to an earlier call.
 pub fn answered(store: &dyn Store, engine: u128, subject: u128) {
     for key in [engine, subject] {
-        if read(store, key) != State::default() {
-            write(store, key, State::default());
+        let known = read(store, key);
+        if known.failures > 0 {
+            write(store, key, State { failures: 0, ..known });
         }
     }
 }
@@ -76,12 +77,14 @@ pub fn failed(store: &dyn Store, engine: u128, subject: u128, failure: Failure, 
     write(store, subject, State { failures, until: now.saturating_add(growing(failures, LONGEST_SUBJECT)) });
     let known = read(store, engine);
     let failures = known.failures.saturating_add(1);
+    let growing = growing(failures.saturating_sub(TOLERATED), LONGEST_ENGINE);
     let pause = match failure {
         Failure::Lasting => LASTING,
-        Failure::Until(asked) => asked.min(LONGEST_REQUEST),
-        Failure::Passing => growing(failures.saturating_sub(TOLERATED), LONGEST_ENGINE),
+        Failure::Until(asked) => asked.min(LONGEST_REQUEST).max(growing),
+        Failure::Passing => growing,
     };
-    let until = known.until.max(now.saturating_add(pause));
+    let running = if known.is_on(now) { known.until } else { Duration::ZERO };
+    let until = running.max(now.saturating_add(pause));
     write(store, engine, State { failures, until });
     (!pause.is_zero() && !known.is_on(now)).then_some(pause)
 }
@@ -153,7 +156,8 @@ mod tests {
         failed(&map, ENGINE, 2, Failure::Passing, at(600));
         assert!(is_on(&map, ENGINE, 2, at(659)) && !is_on(&map, ENGINE, 2, at(660)), "a minute at most");
         answered(&map, ENGINE, 2);
-        assert!(!is_on(&map, ENGINE, 2, at(600)));
+        failed(&map, ENGINE, 2, Failure::Passing, at(700));
+        assert!(!is_on(&map, ENGINE, 2, at(701)), "an answer begins the count anew");
     }
 
     #[test]

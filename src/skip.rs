@@ -85,6 +85,10 @@ skips! {
     WaitsForMinReduction = Request "waits_for_min_reduction",
     /// What would leave does not yet earn back the rewrite of the provider's cache.
     WaitsForGate = Request "waits_for_gate",
+    /// What was judged away would exceed `max_removed_share`, or `max_prefix_changes` batches are out.
+    AtLimit = Request "at_limit",
+    /// A worker that remembers nothing asks about this many boundaries at once only; the next request goes on.
+    AskedInPart = Request "asked_in_part",
     /// The engine failed, was late or could not be called; its own counters say how.
     EngineFailed = Request "engine_failed",
     /// The conversation is in the share that `holdout` leaves alone.

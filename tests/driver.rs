@@ -163,6 +163,8 @@ impl Host for FakeHost {
 
     fn record(&self, _: Metric, _: u64) {}
 
+    fn engine_called(&self) {}
+
     fn engine_answered(&self) {}
 
     fn response_header(&self, name: &str) -> Option<Vec<u8>> {
@@ -463,6 +465,7 @@ fn after_a_failure_its_conversation_pauses_and_others_are_asked() {
     let again = next_stream(&shared.borrow(), &one);
     assert_eq!(send(&again, &one, None).outcome(), Some(&Outcome::Untouched(Skip::EngineFailed)));
     assert_eq!((counted(&again, Metric::EngineCalls), counted(&again, Metric::Failed(Fault::Paused))), (0, 1));
+    assert_eq!(counted(&again, Metric::PairsAsked), 0, "no question is even written");
     let others = next_stream(&again.borrow(), &other);
     assert_eq!(send(&others, &other, None).outcome(), Some(&Outcome::Reduced));
     let later = next_stream(&others.borrow(), &one);

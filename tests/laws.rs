@@ -493,3 +493,39 @@ fn every_pair_that_must_go_has_a_rule_that_lets_it() {
         }
     }
 }
+
+#[test]
+fn a_marker_on_one_pair_keeps_a_signed_group_whole() {
+    let mut signed = call("a");
+    signed["extra_content"] = json!({"google": {"thought_signature": "x"}});
+    let marked = json!({"type": "text", "text": "b result, rather long", "cache_control": {"type": "ephemeral"}});
+    let middle = [
+        assistant(Value::Null, &[signed, call("b")]),
+        json!({"role": "tool", "tool_call_id": "a", "content": result("a")}),
+        json!({"role": "tool", "tool_call_id": "b", "content": [marked]}),
+    ];
+    let ran = run_chat("gpt-4o", &middle, DROP);
+    let left = messages(&ran);
+    assert_eq!(left[1]["tool_calls"].as_array().map(Vec::len), Some(2), "{left:?}");
+    assert_eq!(left[3], middle[2], "what is marked stays as it is");
+}
+
+#[test]
+fn a_marker_that_moves_changes_no_verdict_and_no_name() {
+    let body = |marked: bool| {
+        let mut middle = vec![];
+        for n in 0..4 {
+            middle.push(assistant(Value::Null, &[call(&format!("c{n}"))]));
+            let mut text = json!({"type": "text", "text": format!("c{n} result, rather long")});
+            if marked && n == 1 {
+                text["cache_control"] = json!({"type": "ephemeral"});
+            }
+            let failed = if n == 1 { json!(true) } else { Value::Null };
+            middle
+                .push(json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": [text], "is_error": failed}));
+        }
+        chat("gpt-4o", &middle)
+    };
+    let [plain, marked] = [false, true].map(|marked| run_with(json!({}), "/v1/chat/completions", &body(marked), DROP));
+    assert_eq!(plain.asked, marked.asked, "the same questions, about the same pairs");
+}

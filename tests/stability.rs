@@ -60,8 +60,11 @@ fn moved(body: &[u8], strip: bool, rng: &mut StdRng) -> Vec<u8> {
             let has_more = blocks.iter().any(|b| b["type"] != "thinking");
             blocks.retain(|b| b["type"] != "thinking" || !has_more);
         }
-        if index + 1 == count && message["role"] == "user" {
-            wrap_text(message);
+        // The newest two of the user's messages, as clients of explicit caches do.
+        if index + 3 >= count && message["role"] == "user" {
+            if index + 1 == count {
+                wrap_text(message);
+            }
             if let Some(block) = message["content"].as_array_mut().and_then(|b| b.last_mut()).filter(|b| b.is_object())
             {
                 block["cache_control"] = json!({"type": "ephemeral"});

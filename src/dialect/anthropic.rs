@@ -4,7 +4,7 @@ use super::total_len;
 use crate::{
     json::{Document, Kind, Span},
     skip::Skip,
-    transcript::{Builder, Called, Item, Prompt, Returned, Role, Transcript, has_any},
+    transcript::{Builder, Called, Item, Prompt, Returned, Role, Transcript},
 };
 
 /// The member with which a client places a cache marker on a block.
@@ -33,21 +33,29 @@ pub(super) fn read(doc: &Document<'_>) -> Result<Transcript, Skip> {
         fixed: total_len(doc, [&system, &tools]),
         thinking,
         drop_block,
-        cache_markers: marker(doc, b"\"cache_control\""),
-        one_hour_cache: marker(doc, b"\"ttl\":\"1h\"") || marker(doc, b"\"ttl\": \"1h\""),
+        cache_markers: false,
+        one_hour_cache: false,
         provider_edits: management.is_some_and(|m| clears_or_compacts(doc, &m)),
         exact_body: credit.is_some(),
     };
     let mut builder = Builder::new(doc, array, prompt);
+    let around = system.iter().chain(&tools).filter(|s| doc.kind(s) == Kind::Array).flat_map(|s| doc.elements(s));
+    for marked in std::iter::once(root).chain(around) {
+        marker(doc, &mut builder, &marked);
+    }
     for entry in builder.entries() {
         message(doc, &mut builder, entry)?;
     }
     builder.finish()
 }
 
-/// Whether these bytes stand anywhere in the body. Inside a string their quotes would be escaped.
-fn marker(doc: &Document<'_>, bytes: &[u8]) -> bool {
-    memchr::memmem::find(doc.bytes(), bytes).is_some()
+/// Notes the cache marker of the object at `span`, and says whether it has one.
+fn marker(doc: &Document<'_>, builder: &mut Builder<'_>, span: &Span) -> bool {
+    let marker = doc.members(span).find(|m| MARKERS.iter().any(|name| doc.is(&m.key, name)));
+    let Some(marker) = marker.filter(|m| doc.kind(&m.value) != Kind::Null) else { return false };
+    let ttl = doc.members(&marker.value).find(|m| doc.is(&m.key, "ttl"));
+    builder.cached(ttl.is_some_and(|ttl| doc.is(&ttl.value, "1h")));
+    true
 }
 
 /// Whether thinking is on, and whether the client lets the provider drop blocks whose prefix changed.
@@ -101,11 +109,11 @@ fn message(doc: &Document<'_>, builder: &mut Builder<'_>, entry: Span) -> Result
 fn block(doc: &Document<'_>, builder: &mut Builder<'_>, role: Role, span: &Span, item: Item) -> Result<(), Skip> {
     let [kind, text] = doc.fields(span, ["type", "text"])?;
     let kind = kind.and_then(|k| doc.string(&k)).ok_or(Skip::UnknownShape)?;
-    let marked = has_any(doc, span, MARKERS).then_some(Skip::CacheMarker);
+    let marked = marker(doc, builder, span);
     match (kind.as_ref(), role) {
         ("text", _) => match text.filter(|t| doc.kind(t) == Kind::String) {
             // A marked block stays, and alone a blank one is refused.
-            Some(literal) if marked.is_some() && doc.is_blank(&literal) => builder.mark(|e| e.opaque = true),
+            Some(literal) if marked && doc.is_blank(&literal) => builder.mark(|e| e.opaque = true),
             Some(literal) => builder.prose(literal, Some(item)),
             None => return Err(Skip::UnknownShape),
         },
@@ -117,13 +125,13 @@ fn block(doc: &Document<'_>, builder: &mut Builder<'_>, role: Role, span: &Span,
                 Some(caller) => doc.fields(&caller, ["type"])?.iter().flatten().any(|t| doc.is(t, "direct")),
                 None => true,
             };
-            let lock = if direct { marked } else { Some(Skip::UnsureGroup) };
-            builder.call(Called { id, name, arguments: input, item, lock, signed: false });
+            let lock = (!direct).then_some(Skip::UnsureGroup);
+            builder.call(Called { id, name, arguments: input, item, lock, marked, signed: false });
         }
         ("tool_result", Role::User) => {
             let [id, content, is_error] = doc.fields(span, ["tool_use_id", "content", "is_error"])?;
             let failed = is_error.is_some_and(|e| doc.slice(&e) == b"true").then_some(Skip::ErrorResult);
-            builder.result(Returned { id, item, lock: marked.or(failed) }, content, MARKERS)?;
+            builder.result(Returned { id, item, lock: failed, marked }, content, MARKERS)?;
         }
         ("tool_use" | "tool_result", _) => return Err(Skip::BrokenPairing),
         ("image" | "document" | "search_result", Role::User) => builder.mark(|e| e.stays = true),

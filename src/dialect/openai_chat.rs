@@ -61,8 +61,8 @@ fn message(doc: &Document<'_>, builder: &mut Builder<'_>, entry: Span, calls_ope
     if is_result {
         let flagged = doc.fields(&entry, ["is_error", "status"])?;
         let id = tool_call_id.or(name);
-        let lock = if has_any(doc, &entry, MARKERS) { Some(Skip::CacheMarker) } else { error_flag(doc, &flagged) };
-        builder.result(Returned { id, item, lock }, content, MARKERS)?;
+        let (lock, marked) = (error_flag(doc, &flagged), has_any(doc, &entry, MARKERS));
+        builder.result(Returned { id, item, lock, marked }, content, MARKERS)?;
         return Ok(false);
     }
     if let Some(content) = content {
@@ -95,7 +95,7 @@ fn assistant(
     });
     let calls: Vec<Span> = tool_calls.iter().flat_map(|calls| doc.elements(calls)).collect();
     let legacy = function_call.filter(|f| doc.kind(f) != Kind::Null);
-    let marked = has_any(doc, entry, MARKERS).then_some(Skip::CacheMarker);
+    let marked = has_any(doc, entry, MARKERS);
     match (calls.is_empty(), legacy) {
         (true, None) => Ok(false),
         (false, None) => {
@@ -110,7 +110,7 @@ fn assistant(
         (true, Some(function)) => {
             let [name, arguments] = doc.fields(&function, ["name", "arguments"])?;
             let item = leaving_member(doc, builder, entry, item, "function_call", stays).unwrap_or(item);
-            builder.call(Called { id: name.clone(), name, arguments, item, lock: marked, signed: false });
+            builder.call(Called { id: name.clone(), name, arguments, item, lock: None, marked, signed: false });
             Ok(true)
         }
         (false, Some(_)) => Err(Skip::UnknownShape),
@@ -136,19 +136,19 @@ fn leaving_member(
     Some(at(index))
 }
 
-fn call(doc: &Document<'_>, span: &Span, item: Item, marked: Option<Skip>) -> Result<Called, Skip> {
+fn call(doc: &Document<'_>, span: &Span, item: Item, marked: bool) -> Result<Called, Skip> {
     let [id, function, custom] = doc.fields(span, ["id", "function", "custom"])?;
     let body = function.or(custom).ok_or(Skip::UnknownShape)?;
     let [name, arguments, input] = doc.fields(&body, ["name", "arguments", "input"])?;
     // Gemini behind this format signs the first parallel call only: in `extra_content` or under a gateway's own name, or
     // glued to the id.
-    let signed = has_other(doc, span, &["id", "type", "function", "custom", "index"])
+    let signed = has_other(doc, span, &["id", "type", "function", "custom", "index", "cache_control"])
         || has_other(doc, &body, &["name", "arguments", "input"])
         || id
             .as_ref()
             .is_some_and(|id| doc.inner(id).is_some_and(|raw| memchr::memmem::find(raw, b"__thought__").is_some()));
-    let lock = if has_any(doc, span, MARKERS) { Some(Skip::CacheMarker) } else { marked };
-    Ok(Called { id, name, arguments: arguments.or(input), item, lock, signed })
+    let marked = marked || has_any(doc, span, MARKERS);
+    Ok(Called { id, name, arguments: arguments.or(input), item, lock: None, marked, signed })
 }
 
 fn prose(doc: &Document<'_>, builder: &mut Builder<'_>, content: &Span) -> Result<(), Skip> {
@@ -164,6 +164,9 @@ fn prose(doc: &Document<'_>, builder: &mut Builder<'_>, content: &Span) -> Resul
                 let reasons =
                     kind.contains("thinking") || kind.contains("reasoning") || has_any(doc, &part, &["signature"]);
                 let marked = has_any(doc, &part, MARKERS);
+                if marked {
+                    builder.cached(false);
+                }
                 builder.mark(|e| e.reasoning |= reasons && e.role == Role::Assistant);
                 match text.filter(|t| kind == "text" && doc.kind(t) == Kind::String) {
                     // A marked part stays, and alone a blank one is refused.

@@ -1,12 +1,13 @@
 //! The facts about pairs that an engine is told: what came later, not what it means.
 
-use super::identifiers;
+use super::{excerpt, identifiers};
 use crate::{
     json::{Document, Kind, Span},
     transcript::{Pair, Role, Side, Transcript},
 };
 use std::{
     borrow::Cow,
+    cell::OnceCell,
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
 };
@@ -83,6 +84,8 @@ pub(super) struct Known {
     pub(super) class: Class,
     /// What the call works on, when its arguments name it.
     pub(super) target: Option<String>,
+    /// Tool and target as they may leave the machine, made when they are first asked for.
+    label: OnceCell<String>,
     /// Hash of tool and arguments: equal for exact repeats.
     call: u64,
     bytes: usize,
@@ -172,6 +175,15 @@ impl Before<'_> {
 }
 
 impl Known {
+    /// Tool and target in at most 64 bytes, without secrets.
+    pub(super) fn label(&self) -> &str {
+        self.label.get_or_init(|| {
+            let tool = excerpt::head(self.tool.chars(), 24);
+            let target = excerpt::head(self.target.as_deref().unwrap_or("-").chars(), 40);
+            format!("{tool} {target}")
+        })
+    }
+
     /// Equal for calls that work on the same thing.
     fn relation(&self) -> u64 {
         self.target.as_ref().map_or(self.call, hash)
@@ -193,6 +205,7 @@ fn know(doc: &Document<'_>, pair: &Pair) -> Known {
         target: target(&arguments),
         call: hash((&tool, &arguments)),
         bytes: result.map_or(0, |r| r.payload),
+        label: OnceCell::new(),
         is_error: result.is_some_and(|r| r.is_error()),
         elements: (pair.call.element, result.map_or(usize::MAX, |r| r.element)),
         tool,

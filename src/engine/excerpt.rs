@@ -70,12 +70,21 @@ fn redact(text: &str) -> String {
 /// Names whose values are secrets, and what they may be called besides.
 const NAMES: [&str; 9] = ["password", "passwd", "pwd", "secret", "token", "api_key", "api-key", "apikey", "cookie"];
 
+/// Values that are taken out of one line by themselves; of a line with more everything behind these goes.
+const MAX_VALUES: usize = 8;
+
 /// Takes out what stands behind a secret's name and a separator, behind `Bearer`, and between `://` and `@`.
 fn redact_values(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
-    while let Some((start, end)) = next_value(rest) {
+    for found in 0.. {
+        let Some((start, end)) = next_value(rest) else { break };
         out.push_str(rest.get(..start).unwrap_or_default());
+        // Each look costs the rest of the line. A line of many secrets has nothing to say beyond them.
+        if found == MAX_VALUES {
+            out.push_str(REDACTED);
+            return out;
+        }
         out.push_str(REDACTED);
         rest = rest.get(end..).unwrap_or_default();
     }
@@ -245,6 +254,13 @@ mod tests {
             let cut = head(format!("{} {secret}", "x".repeat(30)).chars(), 40);
             assert!(!cut.contains(start(secret, 6)), "{cut}");
         }
+    }
+
+    #[test]
+    fn behind_many_secrets_nothing_of_a_line_is_left() {
+        let cleaned = head("pwd=a1b2, ".repeat(60).chars(), 600);
+        assert_eq!(cleaned.matches(REDACTED).count(), MAX_VALUES.saturating_add(1), "{cleaned}");
+        assert!(!cleaned.contains("a1b2"), "{cleaned}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     json::{Document, Span},
-    transcript::{Pair, Transcript, Verdict},
+    transcript::{Pair, Side, Transcript, Verdict},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -47,9 +47,14 @@ pub fn recited(
 ) -> Vec<Recited> {
     let judged: HashMap<usize, Judged> =
         judged.iter().filter(|j| j.since <= newest.start).map(|j| (j.pair, *j)).collect();
-    let all = pieces(transcript, newest.end);
-    let (older, said): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|(_, piece)| !matches!(piece, Piece::Said(e) if newest.contains(e)));
+    let all = pieces(transcript, newest.end).into_iter().map(|(span, piece)| (span, Some(piece)));
+    let (mut older, said): (Vec<_>, Vec<_>) =
+        all.partition(|(_, piece)| !matches!(piece, Some(Piece::Said(e)) if newest.contains(e)));
+    // What the user and the system say: nobody's, and always there.
+    let is_model = |e: usize| transcript.elements.get(e).is_some_and(|e| e.role.side() == Side::Model);
+    let heard = transcript.prose.iter().filter(|p| p.element < newest.start && !is_model(p.element));
+    older.extend(heard.map(|p| (p.literal.clone(), None)));
+    older.sort_by_key(|(span, _)| span.start);
     let mut names: HashSet<u64> = HashSet::new();
     for (span, _) in &said {
         identifiers::each(doc_chars(doc, span), |id| _ = names.insert(id));
@@ -88,7 +93,7 @@ fn search(
     doc: &Document<'_>,
     transcript: &Transcript,
     judged: &HashMap<usize, Judged>,
-    (older, names): (&[(Span, Piece)], &HashSet<u64>),
+    (older, names): (&[(Span, Option<Piece>)], &HashSet<u64>),
     head_chars: usize,
 ) -> Vec<Recited> {
     let mut known: HashMap<u64, Name> = HashMap::new();
@@ -99,7 +104,8 @@ fn search(
     let (mut current, mut head_left) = (usize::MAX, head_chars);
     for (span, piece) in older {
         match piece {
-            Piece::Said(element) => {
+            None => identifiers::each(doc_chars(doc, span), |id| known.entry(id).or_default().survives = true),
+            Some(Piece::Said(element)) => {
                 let call = arguments.get(&span.start).and_then(|pair| judged.get(pair));
                 let stays = call.is_none_or(|call| call.verdict != Verdict::Drop);
                 identifiers::each(doc_chars(doc, span), |id| {
@@ -109,7 +115,7 @@ fn search(
                     counted.extend(name.owner.filter(since));
                 });
             }
-            Piece::Result(pair) => {
+            Some(Piece::Result(pair)) => {
                 if current != *pair {
                     (current, head_left) = (*pair, head_chars);
                 }
@@ -147,8 +153,8 @@ mod tests {
 
     /// Three reads, then replies that say these texts; what the model run behind the last one is asked about counts.
     fn recited_by(replies: &[&str], verdict: Verdict) -> Vec<Recited> {
-        let mut messages = vec![r#"{"role":"user","content":"Go."}"#.to_owned()];
-        for (n, result) in ["alpha_one beta_two", "gamma_three", "beta_two delta_four"].iter().enumerate() {
+        let mut messages = vec![r#"{"role":"user","content":"Go to src/told.rs."}"#.to_owned()];
+        for (n, result) in ["alpha_one beta_two src/told.rs", "gamma_three", "beta_two delta_four"].iter().enumerate() {
             messages.push(format!(
                 r#"{{"role":"assistant","tool_calls":[{{"id":"{n}","function":{{"name":"read","arguments":"{{\"path\":\"src/f{n}.rs\"}}"}}}}]}}"#
             ));
@@ -177,6 +183,7 @@ mod tests {
         );
         assert_eq!(recited_by(&["nothing"], Verdict::Drop), []);
         assert_eq!(recited_by(&["see delta_four"], Verdict::Drop), [], "not a judged pair's");
+        assert_eq!(recited_by(&["see src/told.rs"], Verdict::Drop), [], "the user said it first");
     }
 
     #[test]

@@ -205,9 +205,7 @@ fn index_line(index: usize, known: &evidence::Known, (status, bytes): (&'static 
     if !excerpts {
         return format!("p{n} {} {status} {bytes}B", known.class.name());
     }
-    let tool = excerpt::head(known.tool.chars(), 24);
-    let target = excerpt::head(known.target.as_deref().unwrap_or("-").chars(), 40);
-    format!("p{n} {tool} {target} {status} {bytes}B")
+    format!("p{n} {} {status} {bytes}B", known.label())
 }
 
 /// The answers in a reply to `call`, in the order of its pairs. The reply is used whole or not at all.

@@ -64,6 +64,8 @@ impl Exchange {
     /// Enters the request, once.
     pub(super) fn enter(&mut self, transcript: &Transcript, judging: Option<Judging<'_>>, store: &dyn Store) {
         let Some(record) = &mut self.record else { return };
+        // Others may have entered requests while this one waited for the engine.
+        memory::keep(store, record);
         // What was measured was never sent, so that switching removal on begins anew.
         let known = if self.policy.mode == Mode::Measure { &mut record.measured } else { &mut record.enforced };
         let before = *known;

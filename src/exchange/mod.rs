@@ -19,7 +19,7 @@ use crate::{
     dialect::Dialect,
     economy::Waits,
     engine::{Answer, Bars, Boundary, Evidence, systemone},
-    epoch::{self, Epoch, Law},
+    epoch::{self, Epoch, Fold, Law},
     fault::Fault,
     json::Document,
     memory::{self, Judged, Record, Store},
@@ -34,6 +34,10 @@ use std::{
 
 /// Calls of one request that may wait for their reply at once.
 pub const MAX_CALLS_IN_FLIGHT: usize = 4;
+
+/// Boundaries that one request asks about at most: a worker that remembers nothing of a long conversation learns the rest
+/// from its next requests. The longest conversation known has 37.
+pub const MAX_BOUNDARIES: usize = 64;
 
 /// Something that happened to the request.
 #[derive(Clone, Copy)]
@@ -155,6 +159,12 @@ impl Exchange {
         if let State::Done(outcome) = &self.state { Some(outcome) } else { None }
     }
 
+    /// Whether `reply` answers call `call`, as far as the exchange still waits for it.
+    pub fn check_reply(&self, call: usize, reply: &[u8]) -> Result<(), Fault> {
+        let State::Asking(asking) = &self.state else { return Ok(()) };
+        asking.calls.get(call).map_or(Ok(()), |(_, asked)| systemone::answers(asked, reply).map(|_| ()))
+    }
+
     /// What was counted on the way.
     pub fn report(&self) -> &Report {
         &self.report
@@ -220,14 +230,16 @@ impl Exchange {
         let missing = missing.filter(|(_, (epoch, answer))| answer.is_none() && !epoch.eligible.is_empty());
         let (indices, asked): (Vec<usize>, Vec<Boundary<'_>>) =
             missing.map(|(index, (epoch, _))| (index, (epoch.run.end, epoch.eligible.as_slice()))).unzip();
-        let evidence = Evidence::gather(&doc, &transcript, &asked, policy.truncate_head_chars);
+        let subject = indices.first().and_then(|index| keys.get(*index)).copied().unwrap_or_default();
+        let paused = !asked.is_empty() && store.pauses(subject);
+        let asked = if paused { &[] } else { asked.get(..MAX_BOUNDARIES).unwrap_or(&asked) };
+        let evidence = Evidence::gather(&doc, &transcript, asked, policy.truncate_head_chars);
         let mut calls = Vec::new();
-        for (index, asked) in indices.into_iter().zip(&asked) {
+        for (index, asked) in indices.into_iter().zip(asked) {
             self.report.asked = self.report.asked.saturating_add(asked.1.len());
             let of_epoch = systemone::calls(&doc, &transcript, &evidence, *asked, decider);
             calls.extend(of_epoch.into_iter().map(|call| (index, call)));
         }
-        let subject = calls.first().and_then(|(epoch, _)| keys.get(*epoch)).copied().unwrap_or_default();
         let (calls, waiting) = numbered(calls, subject);
         let unanswered = calls.len();
         let asking = Asking {
@@ -242,6 +254,10 @@ impl Exchange {
             parts: BTreeMap::new(),
             unanswered,
         };
+        if paused {
+            self.report.fault = Some(Fault::Paused);
+            return self.without_verdict(asking, store);
+        }
         if asking.unanswered > 0 {
             return Ok(send_next(asking, MAX_CALLS_IN_FLIGHT));
         }
@@ -260,6 +276,7 @@ impl Exchange {
     ) -> Result<(), Skip> {
         let record = self.record.insert(memory::recall(store, key));
         if record.off && self.policy.mode == Mode::Enforce {
+            memory::keep(store, record); // so that it is not forgotten while it is used
             return Err(Skip::RefusedBefore);
         }
         if plan::is_held_out(&self.policy, doc, transcript, epochs) {
@@ -324,7 +341,7 @@ impl Exchange {
         };
         let (epoch, first) = (*epoch, asked.pairs.first().copied());
         if asking.take(epoch, first, verdicts) {
-            self.file(&asking, epoch, store);
+            self.file(&mut asking, epoch, store);
         }
         asking.unanswered = asking.unanswered.saturating_sub(1);
         if asking.unanswered > 0 {
@@ -333,13 +350,20 @@ impl Exchange {
         Ok((State::Rereading(asking), Step::Reread))
     }
 
-    /// Remembers a whole answer.
-    fn file(&mut self, asking: &Asking, epoch: usize, store: &dyn Store) {
-        let (key, answer) = (asking.keys.get(epoch), asking.answers.get(epoch).and_then(Option::as_ref));
+    /// Remembers a whole answer. Where another worker was faster, its answer is the one to act on.
+    fn file(&mut self, asking: &mut Asking, epoch: usize, store: &dyn Store) {
+        let (key, answer) = (asking.keys.get(epoch), asking.answers.get_mut(epoch).and_then(Option::as_mut));
         if let (Some(record), Some(key), Some(answer)) = (&mut self.record, key, answer) {
             record.add(*key, answer.clone());
             memory::keep(store, record);
+            if let Some(filed) = record.answer(*key, answer.len()) {
+                *answer = filed.to_vec();
+            }
         }
+    }
+
+    fn keeps_decided(&self) -> bool {
+        self.policy.on_engine_failure == OnEngineFailure::KeepDecided
     }
 
     /// A verdict is missing: the original leaves, or what earlier boundaries decided stays decided.
@@ -364,24 +388,46 @@ impl Exchange {
         let law = BodyLaw { doc: &doc, transcript, levels, head_chars: head };
         let answers = asking.whole_verdicts();
         let terms = plan::terms(&self.policy, transcript);
-        let fold = epoch::fold(transcript, &asking.epochs, &answers, &law, &terms);
+        let mut fold = epoch::fold(transcript, &asking.epochs, &answers, &law, &terms);
+        let spared = transcript.spare_marked(&doc, &mut fold.verdicts, levels, head);
+        (0..spared).for_each(|_| self.report.skip_pair(Skip::CacheMarker));
+        if fold.unanswered.is_some() && self.report.fault.is_none() && !self.keeps_decided() {
+            self.enter(transcript, None, store);
+            return Err(Skip::AskedInPart);
+        }
         self.report.folded(&doc, transcript, &fold, head);
-        self.enter(transcript, Some((&doc, asking, &fold)), store);
         if fold.verdicts.iter().all(|v| *v == Verdict::Keep) {
+            self.enter(transcript, Some((&doc, asking, &fold)), store);
             return Err(match (fold.unanswered, fold.waits) {
                 (Some(_), _) => Skip::EngineFailed,
                 (None, Some(Waits::ForMinReduction)) => Skip::WaitsForMinReduction,
                 (None, Some(Waits::ForGate)) => Skip::WaitsForGate,
-                (None, _) if !fold.kept_by_law.is_empty() => Skip::NothingEligible,
+                (None, Some(Waits::AtLimit)) => Skip::AtLimit,
+                (None, _) if !fold.kept_by_law.is_empty() || spared > 0 => Skip::NothingEligible,
                 (None, _) => Skip::KeptByEngine,
             });
         }
-        let cuts = transcript.cuts(&doc, &fold.verdicts, head)?;
+        let reduced = self.cut((&doc, body), asking, &fold, levels);
+        // What did not leave after all is not counted as gone.
+        self.enter(transcript, reduced.is_ok().then_some((&doc, asking, &fold)), store);
+        reduced
+    }
+
+    /// The body without what `fold` takes out, read once more.
+    fn cut(
+        &mut self,
+        (doc, body): (&Document<'_>, &[u8]),
+        asking: &Asking,
+        fold: &Fold,
+        levels: Levels,
+    ) -> Result<Reduced, Skip> {
+        let Asking { dialect, transcript, .. } = asking;
+        let cuts = transcript.cuts(doc, &fold.verdicts, self.policy.truncate_head_chars)?;
         let reduced = cuts.apply(body)?;
         let outgoing = reduced.to_vec(body);
         let after = Document::parse(&outgoing).map_err(|_| Skip::SelfCheck)?;
         let read = (dialect.read)(&after).map_err(|_| Skip::SelfCheck)?;
-        self_check((&doc, transcript), (&after, &read), &fold.verdicts, levels)?;
+        self_check((doc, transcript), (&after, &read), &fold.verdicts, levels)?;
         if outgoing.len() != body.len().saturating_sub(cuts.removed()) {
             return Err(Skip::SelfCheck);
         }

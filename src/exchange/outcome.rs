@@ -58,9 +58,7 @@ impl Report {
     /// Counts what the fold takes out.
     pub(super) fn folded(&mut self, doc: &Document<'_>, transcript: &Transcript, fold: &Fold, head_chars: usize) {
         self.waiting_bytes = fold.waiting_bytes;
-        for pair in &fold.kept_by_law {
-            self.skip_pair(if transcript.is_marked(*pair) { Skip::CacheMarker } else { Skip::AlreadyShort });
-        }
+        fold.kept_by_law.iter().for_each(|_| self.skip_pair(Skip::AlreadyShort));
         fold.only_shortened.iter().for_each(|_| self.skip_pair(Skip::TruncatedInstead));
         self.batches = fold.batches.iter().filter(|batch| !batch.is_empty()).count();
         for (index, verdict) in fold.verdicts.iter().enumerate() {
@@ -86,7 +84,10 @@ impl Report {
         );
         match outcome {
             None => "waiting".to_owned(),
-            Some(Outcome::Reduced) => format!("reduced {counts}"),
+            Some(Outcome::Reduced) => match self.fault {
+                Some(fault) => format!("reduced {counts} engine_failed={fault}"),
+                None => format!("reduced {counts}"),
+            },
             Some(Outcome::Untouched(skip)) => match self.fault {
                 Some(fault) => format!("untouched {skip} {fault} asked={}", self.asked),
                 None if self.waiting_bytes > 0 => {

@@ -31,21 +31,28 @@ const MAX_BYTES_PER_TICK: usize = 2 * 1024 * 1024;
 /// Copies that wait for the root, or for the engine.
 #[derive(Default)]
 pub(super) struct Backlog {
+    /// Bytes of copies whose requests are still arriving.
+    arriving: usize,
     waiting: VecDeque<Driver<Copy>>,
     running: Vec<Driver<Copy>>,
 }
 
 impl Backlog {
     fn bytes(&self) -> usize {
-        self.waiting.iter().chain(&self.running).map(|driver| driver.host().len()).sum()
+        let whole: usize = self.waiting.iter().chain(&self.running).map(|driver| driver.host().len()).sum();
+        whole.saturating_add(self.arriving)
     }
 
-    fn push(&mut self, driver: Driver<Copy>) {
-        if self.bytes().saturating_add(driver.host().len()) > MAX_BYTES {
-            driver.host().add(Metric::NotMeasured, 1);
-        } else {
-            self.waiting.push_back(driver);
-        }
+    /// Takes note of `bytes` more of a request that arrives, if there is room for them.
+    fn arrives(&mut self, bytes: usize) -> bool {
+        let room = self.bytes().saturating_add(bytes) <= MAX_BYTES;
+        self.arriving = self.arriving.saturating_add(if room { bytes } else { 0 });
+        room
+    }
+
+    /// A copy of `bytes` is complete, or given up.
+    fn arrived(&mut self, bytes: usize) {
+        self.arriving = self.arriving.saturating_sub(bytes);
     }
 
     /// Reads copies and asks about them. Called in the root's own callback, so that replies come to the root.
@@ -88,7 +95,30 @@ impl Observer {
     fn hand_over(&mut self) {
         let Some(driver) = self.driver.take() else { return };
         if let Ok(mut backlog) = self.backlog.try_borrow_mut() {
-            backlog.push(driver);
+            backlog.arrived(driver.host().len());
+            backlog.waiting.push_back(driver);
+        }
+    }
+
+    /// Gives the copy back.
+    fn give_up(&mut self) {
+        let Some(driver) = &self.driver else { return };
+        if let Ok(mut backlog) = self.backlog.try_borrow_mut() {
+            backlog.arrived(driver.host().len());
+        }
+        driver.host().forget();
+    }
+
+    /// Copies what has arrived, if there is room.
+    fn copy(&mut self, len: usize) {
+        let room = self.backlog.try_borrow_mut().is_ok_and(|mut backlog| backlog.arrives(len));
+        let Some(driver) = &self.driver else { return };
+        if room {
+            driver.host().append(abi::buffer(Buffer::RequestBody, len).unwrap_or_default());
+        } else {
+            driver.host().add(Metric::NotMeasured, 1);
+            self.give_up();
+            self.driver = None;
         }
     }
 
@@ -108,14 +138,14 @@ impl HttpContext for Observer {
 
     fn on_http_request_body(&mut self, len: usize, end: bool) -> Action {
         let max_body = self.max_body;
-        let Some(driver) = self.undecided() else { return Action::Continue };
-        if len > 0 {
-            driver.host().append(abi::buffer(Buffer::RequestBody, len).unwrap_or_default());
+        if len > 0 && self.undecided().is_some() {
+            self.copy(len);
         }
+        let Some(driver) = self.undecided() else { return Action::Continue };
         let copied = driver.host().len();
         if copied > max_body {
             driver.on_request_body(copied, false);
-            driver.host().forget();
+            self.give_up();
         } else if end {
             self.hand_over();
         }
@@ -131,6 +161,7 @@ impl HttpContext for Observer {
 
     fn on_log(&mut self) {
         self.driver.iter_mut().for_each(Driver::on_stream_end);
+        self.give_up();
         // What a copy comes to is known later, and stands in the counters only.
         let line = self.driver.as_ref().map_or_else(|| "measuring".to_owned(), |driver| driver.host().line());
         if abi::set_property("context_compaction", &line).is_err() {
@@ -239,6 +270,10 @@ impl Host for Copy {
 
     fn record(&self, metric: Metric, value: u64) {
         self.meters.record(metric, value);
+    }
+
+    fn engine_called(&self) {
+        self.meters.engine_called();
     }
 
     fn engine_answered(&self) {

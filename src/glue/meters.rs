@@ -36,8 +36,15 @@ impl Meters {
     pub(super) fn show(&self, mode: Mode) {
         self.record(Metric::Enforcing, (mode == Mode::Enforce).into());
         self.record(Metric::Measuring, (mode == Mode::Measure).into());
-        let silent = mode != Mode::Off && abi::shared(ANSWERED).map_or(true, |(value, _)| value.is_empty());
-        self.record(Metric::EngineSilent, silent.into());
+        self.answered.set(abi::shared(ANSWERED).is_ok_and(|(value, _)| !value.is_empty()));
+    }
+
+    /// The engine is about to be called: from now on its silence is loud.
+    pub(super) fn engine_called(&self) {
+        if !self.answered.get() {
+            self.answered.set(abi::shared(ANSWERED).is_ok_and(|(value, _)| !value.is_empty()));
+            self.record(Metric::EngineSilent, (!self.answered.get()).into());
+        }
     }
 
     /// The engine has answered once: it is there.

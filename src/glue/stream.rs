@@ -185,6 +185,10 @@ impl Host for Request {
         self.meters.record(metric, value);
     }
 
+    fn engine_called(&self) {
+        self.meters.engine_called();
+    }
+
     fn engine_answered(&self) {
         self.meters.engine_answered();
     }

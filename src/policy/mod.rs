@@ -287,6 +287,21 @@ impl Policy {
         }
         warnings.extend(self.decider.iter().filter_map(Decider::key_warning));
         warnings.extend(self.decider.iter().filter_map(Decider::alias_warning));
+        if self.new_conversations_only {
+            warnings.push(Problem::new(
+                "new_conversations_only",
+                "is told from what one process remembers: a conversation must always reach the same one, else it is reduced \
+                 by one and not by the next",
+            ));
+        }
+        let never = [
+            ("max_removed_share", self.max_removed_share < self.min_reduction),
+            ("max_removed_share", self.max_removed_share.thousandths() == 0),
+            ("max_prefix_changes", self.max_prefix_changes == 0),
+        ];
+        if let Some((field, _)) = never.iter().find(|(_, never)| *never) {
+            warnings.push(Problem::new(*field, "lets nothing leave, ever, and the engine is asked all the same"));
+        }
         if self.threshold_bytes() > self.max_body_bytes {
             warnings.push(Problem::new(
                 "max_body_bytes",

@@ -23,6 +23,8 @@ pub struct Called {
     pub item: Item,
     /// Why the call must stay.
     pub lock: Option<Skip>,
+    /// Whether a cache marker of the client stands on it in this request.
+    pub marked: bool,
     /// Whether it carries the signature of its parallel siblings.
     pub signed: bool,
 }
@@ -36,6 +38,8 @@ pub struct Returned {
     pub item: Item,
     /// Why the result must stay.
     pub lock: Option<Skip>,
+    /// Whether a cache marker of the client stands on it in this request.
+    pub marked: bool,
 }
 
 /// Collects elements in order; [`Builder::finish`] pairs them.
@@ -117,6 +121,12 @@ impl<'a> Builder<'a> {
         move |index| Item { list, index }
     }
 
+    /// A cache marker of the client stands somewhere; `one_hour` if it asks for an hour.
+    pub fn cached(&mut self, one_hour: bool) {
+        self.transcript.prompt.cache_markers = true;
+        self.transcript.prompt.one_hour_cache |= one_hour;
+    }
+
     /// Changes the current element.
     pub fn mark(&mut self, change: impl FnOnce(&mut Element)) {
         if let Some(element) = self.transcript.elements.last_mut() {
@@ -156,35 +166,40 @@ impl<'a> Builder<'a> {
 
     /// Adds a call to the current element.
     pub fn call(&mut self, called: Called) {
-        let Called { id, name, arguments, item, lock, signed } = called;
+        let Called { id, name, arguments, item, lock, marked, signed } = called;
+        self.transcript.pieces.extend(name.clone().map(|name| (self.current(), name)));
+        self.transcript.prompt.cache_markers |= marked;
         let payload = arguments.as_ref().map_or(0, |a| self.piece(a));
-        self.calls.push(Call { element: self.current(), name, arguments, payload, id, item, lock, signed });
+        self.calls.push(Call { element: self.current(), name, arguments, payload, id, item, lock, marked, signed });
     }
 
     /// Adds a result to the current element. `content` is a string or an array of text parts; anything else, and any
     /// part that carries one of `markers`, locks the pair.
     pub fn result(&mut self, returned: Returned, content: Option<Span>, markers: &[&str]) -> Result<(), Skip> {
-        let Returned { id, item, lock } = returned;
-        let (texts, not_text) = self.texts(content, markers)?;
+        let Returned { id, item, lock, marked } = returned;
+        let (texts, not_text, inside) = self.texts(content, markers)?;
+        let marked = marked || inside;
+        self.transcript.prompt.cache_markers |= marked;
         let payload = texts.iter().map(|t| self.piece(&t.literal)).sum();
         self.misplaced |= self.run_is_mixed || self.transcript.elements.last().is_some_and(|e| e.stays || e.opaque);
         let element = self.current();
         self.answers = true;
-        self.results.push(ToolResult { element, texts, payload, id, item, lock: lock.or(not_text) });
+        self.results.push(ToolResult { element, texts, payload, id, item, lock: lock.or(not_text), marked });
         Ok(())
     }
 
-    fn texts(&mut self, content: Option<Span>, markers: &[&str]) -> Result<(Vec<Text>, Option<Skip>), Skip> {
-        let Some(content) = content else { return Ok((Vec::new(), Some(Skip::NotText))) };
+    /// The text parts, why they must stay, and whether a marker stands on one.
+    fn texts(&mut self, content: Option<Span>, markers: &[&str]) -> Result<(Vec<Text>, Option<Skip>, bool), Skip> {
+        let Some(content) = content else { return Ok((Vec::new(), Some(Skip::NotText), false)) };
         match self.doc.kind(&content) {
-            Kind::String => return Ok((vec![Text { literal: content, item: None }], None)),
+            Kind::String => return Ok((vec![Text { literal: content, item: None }], None, false)),
             Kind::Array => {}
-            _ => return Ok((Vec::new(), Some(Skip::NotText))),
+            _ => return Ok((Vec::new(), Some(Skip::NotText), false)),
         }
         let parts: Vec<Span> = self.doc.elements(&content).collect();
         let at = self.list(parts.clone(), None);
         let mut lock = parts.is_empty().then_some(Skip::NotText);
-        let mut texts = Vec::new();
+        let (mut texts, mut marked) = (Vec::new(), false);
         for (index, part) in parts.iter().enumerate() {
             let [kind, text] = self.doc.fields(part, ["type", "text"])?;
             let is_text = kind.is_some_and(|k| self.doc.is(&k, "text"));
@@ -192,11 +207,9 @@ impl<'a> Builder<'a> {
                 Some(literal) => texts.push(Text { literal, item: Some(at(index)) }),
                 None => lock = lock.or(Some(Skip::NotText)),
             }
-            if has_any(self.doc, part, markers) {
-                lock = Some(Skip::CacheMarker);
-            }
+            marked |= has_any(self.doc, part, markers);
         }
-        Ok((texts, lock))
+        Ok((texts, lock, marked))
     }
 
     /// Calls stand where the dialect allows no results behind them.

@@ -105,6 +105,7 @@ pub struct Call {
     id: Option<Span>,
     item: Item,
     lock: Option<Skip>,
+    marked: bool,
     /// It carries the signature of its parallel siblings: the group leaves whole or not at all.
     signed: bool,
 }
@@ -129,6 +130,7 @@ pub struct ToolResult {
     id: Option<Span>,
     item: Item,
     lock: Option<Skip>,
+    marked: bool,
 }
 
 impl ToolResult {
@@ -186,7 +188,7 @@ pub struct Prompt {
     pub thinking: bool,
     /// The client allows the provider to drop reasoning whose prefix changed.
     pub drop_block: bool,
-    /// An explicit cache marker stands anywhere in the body.
+    /// An explicit cache marker stands on a block, a tool, the system prompt or the request.
     pub cache_markers: bool,
     /// One of them asks for an hour.
     pub one_hour_cache: bool,
@@ -231,16 +233,8 @@ impl Transcript {
         self.elements.iter().any(|e| e.reasoning)
     }
 
-    /// Whether a cache marker of the client stands on pair `index`.
-    pub fn is_marked(&self, index: usize) -> bool {
-        let marker = Some(Skip::CacheMarker);
-        self.pairs
-            .get(index)
-            .is_some_and(|p| p.call.lock == marker || p.result.as_ref().is_some_and(|r| r.lock == marker))
-    }
-
     /// Whether pair `index` may be asked about once it is old enough, or why it never may. Nothing that stands behind
-    /// its group can change the answer.
+    /// its group can change the answer, and no cache marker, which clients move from turn to turn.
     pub fn standing(&self, index: usize, floor_bytes: usize) -> Result<(), Skip> {
         let pair = self.pairs.get(index).ok_or(Skip::Open)?;
         let group = self.groups.get(pair.group).ok_or(Skip::Open)?;
@@ -248,9 +242,7 @@ impl Transcript {
         if let Limit::Keep(skip) = group.limit {
             return Err(skip);
         }
-        // A marker keeps a pair only while it stands there; clients move them from turn to turn.
-        let lasting = |lock: Option<Skip>| lock.filter(|skip| *skip != Skip::CacheMarker);
-        if let Some(skip) = lasting(pair.call.lock).or(lasting(result.lock)) {
+        if let Some(skip) = pair.call.lock.or(result.lock) {
             return Err(skip);
         }
         if result.payload < floor_bytes { Err(Skip::SmallResult) } else { Ok(()) }

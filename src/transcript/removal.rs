@@ -54,6 +54,30 @@ impl Transcript {
         .collect()
     }
 
+    /// Lets the pairs stay that carry a cache marker in this request, and whatever may not leave without them; `verdicts`
+    /// are those of all pairs. Returns how many are spared for their marker.
+    pub fn spare_marked(&self, doc: &Document<'_>, verdicts: &mut [Verdict], levels: Levels, head: usize) -> usize {
+        let mut spared = 0usize;
+        for group in &self.groups {
+            let pairs = self.pairs.get(group.pairs.clone()).unwrap_or_default();
+            let Some(verdicts) = verdicts.get_mut(group.pairs.clone()) else { continue };
+            let marked = |pair: &Pair| pair.call.marked || pair.result.as_ref().is_some_and(|r| r.marked);
+            let before = spared;
+            for (_, verdict) in pairs.iter().zip(verdicts.iter_mut()).filter(|(p, v)| marked(p) && **v != Verdict::Keep)
+            {
+                *verdict = Verdict::Keep;
+                spared = spared.saturating_add(1);
+            }
+            if spared > before {
+                let may_drop = self.may_drop(group, self.elements.len(), verdicts, levels);
+                for (pair, verdict) in pairs.iter().zip(verdicts) {
+                    *verdict = allowed(doc, pair, group, *verdict, may_drop, head);
+                }
+            }
+        }
+        spared
+    }
+
     /// Whether the calls that `wanted` drops may leave this group.
     fn may_drop(&self, group: &Group, seen: usize, wanted: &[Verdict], levels: Levels) -> bool {
         let some_stay = wanted.iter().any(|v| *v != Verdict::Drop);
