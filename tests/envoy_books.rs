@@ -170,7 +170,7 @@ async fn replicas_that_take_turns_send_what_one_alone_sends() {
         assert!(one_of_two == alone, "turn {turn}");
         reduced += usize::from(alone != body);
     }
-    assert!(reduced > 8, "{reduced} reduced");
+    assert!(reduced > 0, "{reduced} reduced");
 }
 
 #[tokio::test]

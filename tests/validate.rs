@@ -56,3 +56,16 @@ fn a_file_that_leaves_the_filter_off_says_so() {
     let (ok, said) = validated("\"enabled\": true", "\"enabled\": false");
     assert!(ok && said.contains("the filter is off"), "{said}");
 }
+
+#[test]
+fn resources_for_kubernetes_beside_a_bootstrap_are_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let shipped = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("envoy/envoy.yaml")).expect("envoy.yaml");
+    std::fs::write(folder.path().join("service.yaml"), "apiVersion: v1\nkind: Service\n").expect("writable");
+    let validated = || Command::new(validator()).arg(folder.path()).output().expect("the validator runs");
+    assert!(!validated().status.success(), "nothing was checked");
+    std::fs::write(folder.path().join("envoy.yaml"), shipped).expect("writable");
+    let output = validated();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("for Kubernetes, not checked here"), "{said}");
+}
