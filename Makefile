@@ -54,8 +54,8 @@ toggle: ## switch the filter of envoy/toggle/envoy.yaml (TO=off, measure or on)
 engine: check-rust ## run the reference decision engine on 127.0.0.1:8080
 	cargo run --locked --example engine
 
-replay: check-rust ## replay recorded conversations and count what is saved (ENGINE=uncited|drop-all|random|http://… POLICY="epochs sticky" JSON=1)
-	@cargo run --locked --quiet --example replay -- $(if $(ENGINE),--engine "$(ENGINE)") $(foreach policy,$(POLICY),--policy $(policy)) $(if $(JSON),--json)
+replay: check-rust ## replay recorded conversations and count what is saved (ENGINE=uncited|drop-all|random|http://… POLICY="epochs sticky" JSON=1 ARGS="…")
+	@cargo run --locked --quiet --example replay -- $(if $(ENGINE),--engine "$(ENGINE)") $(foreach policy,$(POLICY),--policy $(policy)) $(if $(JSON),--json) $(ARGS)
 
 tools: $(ENVOY_STAMP) $(ENGINES_STAMP) $(KUBERNETES_STAMP) ## fetch Envoy, the engines and the Kubernetes schemas used in tests into .tools
 
