@@ -320,10 +320,10 @@ proptest! {
 // ------------------------------------------------------------------------------------ who is left alone altogether
 
 /// Turns of a conversation in which a file is read on each.
-fn reads(number: usize) -> Vec<Vec<u8>> {
+fn reads(number: usize, steps: usize) -> Vec<Vec<u8>> {
     let mut messages = vec![json!({"role": "user", "content": format!("Read all files of task {number}.")})];
     let mut bodies = Vec::new();
-    for step in 0..16 {
+    for step in 0..steps {
         let function = json!({"name": "read", "arguments": json!({"path": format!("f{step}.rs")}).to_string()});
         let call = json!({"id": format!("c{step}"), "type": "function", "function": function});
         messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
@@ -345,12 +345,12 @@ fn every_replica_leaves_the_same_share_of_conversations_alone() {
     let policy = exchange::early(json!({"holdout": 0.3}));
     let mut held = 0;
     for number in 0..200 {
-        let body = reads(number).pop().expect("turns");
+        let body = reads(number, 16).pop().expect("turns");
         let outcomes = [1, 2].map(|seed| send(&Shared::default(), seed, &policy, &body));
         assert_eq!(outcomes[0], outcomes[1], "{number}");
         held += u32::from(outcomes[0] == Outcome::Untouched(Skip::Holdout));
         // On every turn alike.
-        let earlier: Vec<Outcome> = reads(number).iter().map(|b| send(&Shared::default(), 3, &policy, b)).collect();
+        let earlier: Vec<Outcome> = reads(number, 16).iter().map(|b| send(&Shared::default(), 3, &policy, b)).collect();
         let alike = |outcome: &Outcome| match outcome {
             Outcome::Untouched(Skip::Holdout) => outcomes[0] == *outcome,
             Outcome::Reduced => outcomes[0] == Outcome::Reduced,
@@ -362,9 +362,19 @@ fn every_replica_leaves_the_same_share_of_conversations_alone() {
 }
 
 #[test]
+fn a_worker_that_knows_nothing_learns_a_very_long_conversation_in_parts() {
+    let policy = exchange::early(json!({"epoch_pairs": 1}));
+    let (cold, body) = (Shared::default(), reads(1, 90).pop().expect("turns"));
+    assert_eq!(send(&cold, 1, &policy, &body), Outcome::Untouched(Skip::AskedInPart));
+    assert_eq!(send(&cold, 1, &policy, &body), Outcome::Reduced);
+    let keeps = exchange::early(json!({"epoch_pairs": 1, "on_engine_failure": "keep_decided"}));
+    assert_eq!(send(&Shared::default(), 1, &keeps, &body), Outcome::Reduced, "what it knows by then");
+}
+
+#[test]
 fn a_conversation_that_was_long_when_it_was_first_seen_may_be_left_alone() {
     let policy = exchange::early(json!({"new_conversations_only": true}));
-    let turns = reads(1);
+    let turns = reads(1, 16);
     let first = turns
         .iter()
         .position(|body| send(&Shared::default(), 1, &policy, body) == Outcome::Reduced)
@@ -382,7 +392,7 @@ fn a_conversation_that_was_long_when_it_was_first_seen_may_be_left_alone() {
 
 #[test]
 fn no_more_than_the_share_and_the_number_of_batches_that_are_allowed_leave() {
-    let last = reads(1).pop().expect("turns");
+    let last = reads(1, 16).pop().expect("turns");
     for (changes, batches, most) in [
         (json!({"max_prefix_changes": 1, "min_reduction": 0}), 1, 1.0),
         (json!({"max_prefix_changes": 2, "min_reduction": 0}), 2, 1.0),

@@ -391,7 +391,8 @@ impl Exchange {
         let mut fold = epoch::fold(transcript, &asking.epochs, &answers, &law, &terms);
         let spared = transcript.spare_marked(&doc, &mut fold.verdicts, levels, head);
         (0..spared).for_each(|_| self.report.skip_pair(Skip::CacheMarker));
-        if fold.unanswered.is_some() && self.report.fault.is_none() && !self.keeps_decided() {
+        // A call that failed has ended the request before; what is still missing was not asked about.
+        if fold.unanswered.is_some() && !self.keeps_decided() {
             self.enter(transcript, None, store);
             return Err(Skip::AskedInPart);
         }
@@ -481,9 +482,10 @@ fn bars(decider: &Decider) -> Bars {
     Bars { call: decider.call_threshold.as_f64(), result: decider.decision_threshold.as_f64() }
 }
 
-/// Takes the bodies out of the calls: they go to the host, the rest stays for the replies.
+/// Calls, each with the index of its epoch.
 type Calls = Vec<(usize, systemone::Call)>;
 
+/// Takes the bodies out of the calls: they go to the host, the rest stays for the replies.
 fn numbered(mut calls: Calls, subject: u128) -> (Calls, VecDeque<Question>) {
     let numbered = calls.iter_mut().enumerate();
     let questions = numbered
