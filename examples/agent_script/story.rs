@@ -203,7 +203,7 @@ fn report() -> Vec<Step> {
             "And which limits a request meets before that:",
             vec![page("src/policy/mod.rs", 1, 160), whole("src/exchange/gate.rs")],
         ),
-        silently(vec![page("tests/properties.rs", 255, 100), search("bytes_out", "src")]),
+        silently(vec![page("tests/core/properties.rs", 255, 100), search("bytes_out", "src")]),
     ]
 }
 

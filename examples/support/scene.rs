@@ -99,7 +99,7 @@ impl Scene {
         log.last().map(|entry| entry["filter_state"].to_string()).unwrap_or_default()
     }
 
-    /// The filter's counters that are not zero, without gauges and without the books: `tests/envoy_books.rs` has those.
+    /// The filter's counters that are not zero, without gauges and without the books: `tests/envoy/books.rs` has those.
     pub async fn counts(&self) -> BTreeMap<String, u64> {
         let mut counts = self.all_counts().await;
         counts.retain(|name, value| *value > 0 && !BOOKS.iter().any(|book| name.starts_with(book)));

@@ -1,20 +1,17 @@
 //! Boundaries, eligible pairs and batches against the executable specification, on every recorded conversation of the
 //! dialects that this version reads.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::support::conversations::{self, Conversation};
+use crate::support::{exchange, paths};
 use context_compaction::dialect::Dialect;
 use context_compaction::economy::Bar;
 use context_compaction::epoch::{self, Law, Rule, Terms};
 use context_compaction::json::Document;
 use context_compaction::transcript::{Transcript, Verdict};
 use serde_json::{Value, json};
-use support::conversations::{self, Conversation};
-use support::{exchange, paths};
 
 /// The law of the specification: reasoning in the carriers holds a pair to truncation.
 struct ModelLaw<'a> {

@@ -1,16 +1,13 @@
 //! Laws that hold for any JSON, any conversation and any verdict.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::support::{exchange, invariants};
 use context_compaction::exchange::Outcome;
 use context_compaction::json::{Document, Kind, Span};
 use context_compaction::skip::Skip;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{exchange, invariants};
 
 /// A counterexample belongs into a test of its own, with a name; not into a file of seeds.
 fn config(cases: u32) -> ProptestConfig {
@@ -331,7 +328,7 @@ proptest! {
         let policy = exchange::policy(&settings("full", 5, 0));
         let ran = exchange::run(&policy, path, &[], &body, &mut seeded(seed));
         if ran.outgoing != body {
-            prop_assert!(support::ranges::removed(&body, &ran.outgoing).is_ok());
+            prop_assert!(crate::support::ranges::removed(&body, &ran.outgoing).is_ok());
             prop_assert!(serde_json::from_slice::<Value>(&ran.outgoing).is_ok());
         }
     }

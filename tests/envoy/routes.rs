@@ -1,10 +1,6 @@
 //! `envoy/routes`: the filter on some routes only, in the real Envoy, with the shipped files.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
-use serde_json::{Value, json};
-use support::{
+use crate::support::{
     client::Client,
     engine::StubEngine,
     engine_behaviour::Behaviour,
@@ -14,6 +10,7 @@ use support::{
     scene::{CHAT, assert_reduced, conversation},
     shipped,
 };
+use serde_json::{Value, json};
 
 struct Stage {
     envoy: Envoy,

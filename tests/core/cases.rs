@@ -1,10 +1,7 @@
 //! The written cases through the core, without a proxy: what the dialects of this version must take out and leave.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
+use crate::support::{cases, cases::Case, exchange};
 use serde_json::Value;
-use support::{cases, cases::Case, exchange};
 
 const DIALECTS: [&str; 2] = ["openai_chat", "anthropic"];
 

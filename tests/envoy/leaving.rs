@@ -11,17 +11,12 @@
 //! Two replies to one call, or a reply to nobody's call, cannot be caused from outside: Envoy makes one callback for
 //! each token that it gave. `tests/driver.rs` delivers the same token twice.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
-use serde_json::{Value, json};
-use support::{
+use crate::support::{
     client::{self, Client, Step},
     engine_behaviour::Behaviour,
     gate::Gate,
@@ -29,6 +24,8 @@ use support::{
     scene::{CHAT, Scene, assert_reduced, conversation, grown},
     wire,
 };
+use bytes::Bytes;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, BufReader},
     net::TcpStream,
@@ -280,7 +277,8 @@ async fn hundreds_of_requests_wait_at_once_and_every_one_gets_its_own_decision()
             waiting.spawn(async move { client.post(CHAT, body).await.map(|response| response.status) });
         }
         let all_asked = || (scene.engine.requests().len() == MANY).then_some(());
-        let waited = support::eventually(Duration::from_secs(60), "every request at the engine", all_asked).await;
+        let waited =
+            crate::support::eventually(Duration::from_secs(60), "every request at the engine", all_asked).await;
         if let Err(failure) = waited {
             let log = scene.envoy.access_log().pop().unwrap_or_default();
             panic!("{mode}: {failure}: {:?} {log}", counted(&scene, &before).await);

@@ -1,12 +1,12 @@
 //! One conversation, sent again and again by a client that moves everything it may, through workers that forget at
 //! random: what was removed stays removed, and all workers send the same bytes.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
+use crate::support::conversations::{self, Conversation};
+use crate::support::exchange::{self, Shared};
+use crate::support::invariants;
 use context_compaction::exchange::Outcome;
 use context_compaction::fault::Fault;
 use context_compaction::policy::Policy;
@@ -14,9 +14,6 @@ use context_compaction::skip::Skip;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
-use support::conversations::{self, Conversation};
-use support::exchange::{self, Shared};
-use support::invariants;
 
 /// Answers by nothing but the bytes of the request.
 fn by_hash(request: &[u8]) -> Result<Vec<u8>, Fault> {

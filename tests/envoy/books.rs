@@ -1,13 +1,9 @@
 //! Measuring, the books, and what workers and replicas share, in the real Envoy.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use support::{
+use crate::support::{
     bodies,
     client::Client,
     engine::StubEngine,
@@ -19,6 +15,7 @@ use support::{
     scene::{CHAT, Scene, assert_reduced, conversation},
     wasm_filter::WasmFilter,
 };
+use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -208,12 +205,12 @@ async fn a_conversation_that_waits_says_for_what() {
         };
         let scene = Scene::start(true, change, |e| e).await;
         let behaviour = Behaviour::custom(|request| {
-            let mut reply = support::engine_behaviour::nothing_needed(request);
+            let mut reply = crate::support::engine_behaviour::nothing_needed(request);
             // One early result goes, so that much behind it has to be written again.
             for question in request.questions().iter().filter(|question| !question.ends_with('3')) {
                 reply["answers"][question]["noul"] = json!(1);
             }
-            support::engine_behaviour::EngineReply::json(200, &reply)
+            crate::support::engine_behaviour::EngineReply::json(200, &reply)
         });
         scene.engine.behave(behaviour).unwrap();
         let body = bodies::growing("gpt-4o", 12, 3000).pop().expect("turns");
@@ -285,7 +282,7 @@ async fn no_text_of_a_conversation_stands_anywhere_outside_it() {
         let engines = [
             Behaviour::by_hash(),
             Behaviour::custom(|_| {
-                support::engine_behaviour::EngineReply::json(200, &json!({"answers": {MARKER: MARKER}}))
+                crate::support::engine_behaviour::EngineReply::json(200, &json!({"answers": {MARKER: MARKER}}))
             }),
             Behaviour::Reply(500, json!({"error": MARKER})),
         ];
@@ -322,7 +319,7 @@ async fn envoy_shows_every_metric_of_the_published_list() {
     let body = conversation(5, 3000);
     scene.send(&body).await;
     let page = scene.envoy.admin_get("/stats").await.unwrap();
-    for line in include_str!("fixtures/metrics.txt").lines() {
+    for line in include_str!("../fixtures/metrics.txt").lines() {
         let name = line.split_once(' ').expect("kind and name").1;
         assert!(page.contains(&format!("wasmcustom.{name}:")), "{name}");
     }

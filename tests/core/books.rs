@@ -1,10 +1,10 @@
 //! The filter's own books against what was really sent: bodies compared with the bodies before them.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::rc::Rc;
 
+use crate::support::conversations::{self, Conversation};
+use crate::support::exchange::{self, Ran, Shared};
+use crate::support::invariants;
 use context_compaction::dialect::Dialect;
 use context_compaction::exchange::{Books, Outcome};
 use context_compaction::fault::Fault;
@@ -12,9 +12,6 @@ use context_compaction::json::Document;
 use context_compaction::policy::Policy;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::json;
-use support::conversations::{self, Conversation};
-use support::exchange::{self, Ran, Shared};
-use support::invariants;
 
 /// An element of a body: its payload in bytes, and its bytes.
 type Element = (u64, Vec<u8>);

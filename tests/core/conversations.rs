@@ -1,14 +1,11 @@
 //! Every recorded conversation of the dialects that this version reads, as bodies at several turns, with an engine that
 //! answers at random: nothing may break, whatever it says.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
+use crate::support::conversations::{self, Conversation};
+use crate::support::{exchange, invariants};
 use context_compaction::exchange::Outcome;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
-use support::conversations::{self, Conversation};
-use support::{exchange, invariants};
 
 /// Six turns spread over a conversation, the last one among them.
 fn some_turns(conversation: &Conversation) -> Vec<usize> {
@@ -80,7 +77,7 @@ fn the_documented_configuration_takes_something_out_and_keeps_it_out() {
 
 /// Removed pieces that are long enough to be unmistakable and stand only once in the body.
 fn removed_texts<'a>(incoming: &'a [u8], outgoing: &[u8]) -> Vec<&'a [u8]> {
-    let ranges = support::ranges::removed(incoming, outgoing).expect("a reduction");
+    let ranges = crate::support::ranges::removed(incoming, outgoing).expect("a reduction");
     let middles = ranges.into_iter().filter(|r| r.len() > 3000).map(|r| &incoming[r.start + 1000..r.start + 2000]);
     middles.filter(|text| memchr::memmem::find_iter(incoming, text).count() == 1).collect()
 }

@@ -1,11 +1,8 @@
 //! What may leave, rule by rule, on small bodies; the rules are those of the providers' wire formats.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
+use crate::support::{cases, exchange, exchange::Ran, invariants};
 use context_compaction::{exchange::Outcome, skip::Skip};
 use serde_json::{Value, json};
-use support::{cases, exchange, exchange::Ran, invariants};
 
 const DROP: exchange::Needed = (0.0, 0.0);
 const SHORTEN: exchange::Needed = (1.0, 0.0);

@@ -10,13 +10,9 @@
 //! | `envoy.md` 5: nothing here takes the VM down | every test: the next good request is reduced |
 //! | `envoy.md` 7: one counter per reason; `engine.md` 1.4: each rule of the reply, and no text of it anywhere | `every_fault_…` |
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::{collections::BTreeMap, time::Duration};
 
-use serde_json::{Map, Value, json};
-use support::{
+use crate::support::{
     bodies,
     client::{Client, Response},
     engine_behaviour::{Behaviour, CANARY, EngineReply, nothing_needed},
@@ -26,6 +22,7 @@ use support::{
     scene::{CHAT, Scene, assert_reduced, conversation, eager, grown},
     wasm_filter::WasmFilter,
 };
+use serde_json::{Map, Value, json};
 
 const PAIRS: usize = 4;
 /// What an operator should read for each of [`Behaviour::faults`].

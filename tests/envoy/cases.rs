@@ -1,12 +1,8 @@
 //! The written cases of the dialects that this version reads, in a real Envoy with a stub engine, in both header modes.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-use support::{
+use crate::support::{
     Result,
     cases::{self, Case, LISTENER_BUFFER},
     client::Client,
@@ -17,6 +13,7 @@ use support::{
     provider::Provider,
     wasm_filter::WasmFilter,
 };
+use serde_json::Value;
 
 const DIALECTS: [&str; 2] = ["openai_chat", "anthropic"];
 

@@ -11,13 +11,9 @@
 //! | 1, another asynchronous filter releases the request; 8, dynamic forward proxy | `beside_a_dynamic_forward_proxy_…` |
 //! | 0.3, 10: header bytes outside UTF-8 | `no_header_harms_the_filter_…` |
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use serde_json::{Value, json};
-use support::{
+use crate::support::{
     client::{self, Client, Protocol, Step},
     engine_behaviour::Behaviour,
     envoy::Envoy,
@@ -28,6 +24,7 @@ use support::{
     scene::{CHAT, Scene, assert_reduced, conversation},
     wire,
 };
+use serde_json::{Value, json};
 
 const FLAG: &str = "allow_on_headers_stop_iteration";
 

@@ -12,14 +12,9 @@
 //! | 4, what is no candidate: methods, no body, types, encodings, gRPC, broken JSON; `Expect` | `only_json_…` |
 //! | 4, the decompressor in front adds trailers and drops the length | `behind_the_decompressor_…` |
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-use serde_json::{Value, json};
-use support::{
+use crate::support::{
     bodies::noise,
     client::{self, Client, JSON, Protocol, Step},
     engine_behaviour::Behaviour,
@@ -29,6 +24,8 @@ use support::{
     scene::{CHAT, Scene, assert_reduced, conversation},
     wire,
 };
+use bytes::Bytes;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},

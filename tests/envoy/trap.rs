@@ -1,13 +1,9 @@
 //! What a trap of the module does to requests and their neighbours under each failure policy, and how the filter comes
 //! back. The module must never trap; this is for the day it does, and holds the table of `docs/failure-modes.md`.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use support::{
+use crate::support::{
     client::{Client, Response},
     engine::StubEngine,
     engine_behaviour::Behaviour,
@@ -18,6 +14,7 @@ use support::{
     scene::{CHAT, assert_reduced, conversation, eager},
     wasm_filter::WasmFilter,
 };
+use serde_json::{Value, json};
 
 struct Stage {
     provider: Provider,

@@ -1,16 +1,12 @@
 //! `envoy/toggle`: the filter switched off, to measuring and on under load, with refused configurations in between; and the
 //! engine moved by its endpoint alone.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use support::{
+use crate::support::{
     bodies,
     client::Client,
     engine::StubEngine,
@@ -22,6 +18,7 @@ use support::{
     scene::{CHAT, assert_reduced, conversation},
     shipped,
 };
+use serde_json::{Value, json};
 
 /// Envoy with the shipped files, moved to this machine's free ports.
 struct Switch {

@@ -1,10 +1,6 @@
 //! The filter in a real Envoy: what leaves, with which headers, and what does not when something fails.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
-use serde_json::{Value, json};
-use support::{
+use crate::support::{
     Result,
     client::{Client, Protocol},
     engine::StubEngine,
@@ -16,6 +12,7 @@ use support::{
     scene::{CHAT, Scene, assert_reduced, conversation, eager},
     wasm_filter::WasmFilter,
 };
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_held_request_arrives_smaller_with_its_right_length() {
@@ -205,12 +202,12 @@ async fn a_client_that_leaves_while_the_engine_thinks_costs_nothing_else() {
     let body = conversation(4, 3000);
     let length = body.len().to_string();
     let headers: [(&str, &[u8]); 2] = [("content-type", b"application/json"), ("content-length", length.as_bytes())];
-    let head = support::wire::request_head("POST", CHAT, &headers);
+    let head = crate::support::wire::request_head("POST", CHAT, &headers);
     let steps = vec![
-        support::client::Step::Send([head, body.clone()].concat()),
-        support::client::Step::Wait(std::time::Duration::from_millis(300)),
+        crate::support::client::Step::Send([head, body.clone()].concat()),
+        crate::support::client::Step::Wait(std::time::Duration::from_millis(300)),
     ];
-    support::client::raw_and_leave(scene.envoy.address(), steps).await.unwrap();
+    crate::support::client::raw_and_leave(scene.envoy.address(), steps).await.unwrap();
     scene.envoy.wait_for_access_log(1).await.unwrap();
     assert_eq!(scene.count("request_skipped.client_gone").await, 1);
     scene.engine.behave(Behaviour::DropAll).unwrap();
