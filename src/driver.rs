@@ -3,7 +3,7 @@
 use crate::{
     cut::Reduced,
     dialect::refusal,
-    exchange::{self, Books, Event, Exchange, Headers, Outcome, Question, Step},
+    exchange::{self, Event, Exchange, Headers, Outcome, Question, Step},
     fault::Fault,
     memory::Store,
     metrics::Metric,
@@ -23,8 +23,38 @@ pub enum Flow {
     Pause,
 }
 
+/// What a proxy offers to all requests of a plugin alike.
+pub trait Plugin {
+    /// Calls the engine; the token comes back with the reply.
+    fn dispatch(&self, decider: &Decider, body: &[u8], timeout: Duration) -> Option<u32>;
+    /// The raw value of a header of the reply that is being delivered.
+    fn reply_header(&self, name: &str) -> Option<Vec<u8>>;
+    /// The body of the reply that is being delivered.
+    fn reply_body(&self, len: usize) -> Option<Vec<u8>>;
+    /// A value of the data that all workers share, and the token of its version.
+    fn shared(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)>;
+    /// Sets a shared value unless its version has changed.
+    fn set_shared(&self, key: &str, value: &[u8], version: Option<u32>) -> bool;
+    /// The host's clock. It may be set back.
+    fn now(&self) -> Duration;
+    /// Adds to a counter.
+    fn add(&self, metric: Metric, by: u64);
+    /// Moves a gauge.
+    fn shift(&self, metric: Metric, by: i64);
+    /// Records a value in a histogram.
+    fn record(&self, metric: Metric, value: u64);
+    /// The engine is about to be called.
+    fn engine_called(&self);
+    /// The engine has answered.
+    fn engine_answered(&self);
+}
+
 /// What the driver needs of a proxy, for one request.
 pub trait Host {
+    /// See [`Plugin`].
+    type Plugin: Plugin;
+    /// The plugin that the request belongs to.
+    fn plugin(&self) -> &Self::Plugin;
     /// The raw value of a request header.
     fn request_header(&self, name: &str) -> Option<Vec<u8>>;
     /// Sets a request header.
@@ -39,32 +69,10 @@ pub trait Host {
     fn may_hold(&self) -> bool;
     /// Lets a paused request go on.
     fn resume_request(&self) -> bool;
-    /// Calls the engine; the token comes back with the reply.
-    fn dispatch(&self, decider: &Decider, body: &[u8], timeout: Duration) -> Option<u32>;
-    /// The raw value of a header of the reply that is being delivered.
-    fn reply_header(&self, name: &str) -> Option<Vec<u8>>;
-    /// The body of the reply that is being delivered.
-    fn reply_body(&self, len: usize) -> Option<Vec<u8>>;
     /// The raw value of a response header.
     fn response_header(&self, name: &str) -> Option<Vec<u8>>;
     /// The part of the response body that is passing, `len` bytes of it at most.
     fn response_body(&self, len: usize) -> Option<Vec<u8>>;
-    /// A value of the data that all workers share, and the token of its version.
-    fn shared(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)>;
-    /// Sets a shared value unless its version has changed.
-    fn set_shared(&self, key: &str, value: &[u8], version: Option<u32>) -> bool;
-    /// A clock that only moves forward.
-    fn now(&self) -> Duration;
-    /// Adds to a counter.
-    fn add(&self, metric: Metric, by: u64);
-    /// Moves a gauge.
-    fn shift(&self, metric: Metric, by: i64);
-    /// Records a value in a histogram.
-    fn record(&self, metric: Metric, value: u64);
-    /// The engine is about to be called.
-    fn engine_called(&self);
-    /// The engine has answered.
-    fn engine_answered(&self);
     /// Sets the filter's field in the access log.
     fn note(&self, line: &str);
 }
@@ -78,9 +86,9 @@ impl<H: Host> Headers for RequestHeaders<'_, H> {
 }
 
 /// The data that workers share, and who must not be asked.
-struct Shared<'a, H>(&'a H, &'a Policy);
+struct Shared<'a, P>(&'a P, &'a Policy);
 
-impl<H: Host> Store for Shared<'_, H> {
+impl<P: Plugin> Store for Shared<'_, P> {
     fn get(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)> {
         self.0.shared(key)
     }
@@ -157,6 +165,10 @@ impl<H: Host> Driver<H> {
         }
     }
 
+    fn plugin(&self) -> &H::Plugin {
+        self.host.plugin()
+    }
+
     /// The host.
     pub fn host(&self) -> &H {
         &self.host
@@ -170,8 +182,9 @@ impl<H: Host> Driver<H> {
     /// The request headers arrived; `end` when no body follows.
     pub fn on_request_headers(&mut self, end: bool) -> Flow {
         let Some(exchange) = &mut self.exchange else { return Flow::Continue };
-        self.host.add(Metric::Requests, 1);
-        if exchange.on(Event::Headers { headers: &RequestHeaders(&self.host), end }, &Shared(&self.host, &self.policy))
+        self.host.plugin().add(Metric::Requests, 1);
+        if exchange
+            .on(Event::Headers { headers: &RequestHeaders(&self.host), end }, &Shared(self.host.plugin(), &self.policy))
             != Step::Hold
         {
             return self.settle(Flow::Continue);
@@ -229,9 +242,9 @@ impl<H: Host> Driver<H> {
     pub fn on_engine_reply(&mut self, token: u32, headers: usize, body_len: usize) {
         let Some(at) = self.in_flight.iter().position(|c| c.token == token) else { return };
         let call = self.in_flight.swap_remove(at);
-        self.began = self.host.now();
+        self.began = self.plugin().now();
         let elapsed = self.began.saturating_sub(call.sent).as_millis();
-        self.host.record(Metric::EngineMilliseconds, u64::try_from(elapsed).unwrap_or(u64::MAX));
+        self.plugin().record(Metric::EngineMilliseconds, u64::try_from(elapsed).unwrap_or(u64::MAX));
         let reply = self.reply(&call, headers, body_len).and_then(|body| self.answering(call.call, body));
         let reply = reply.map_err(|failed| self.failed(call.subject, failed));
         if reply.is_ok() {
@@ -274,8 +287,10 @@ impl<H: Host> Driver<H> {
 
     fn refused_by_provider(&mut self) {
         self.error = None;
-        self.host.add(Metric::ProviderRefused, 1);
-        self.exchange.iter_mut().for_each(|exchange| exchange.refused_by_provider(&Shared(&self.host, &self.policy)));
+        self.plugin().add(Metric::ProviderRefused, 1);
+        self.exchange
+            .iter_mut()
+            .for_each(|exchange| exchange.refused_by_provider(&Shared(self.host.plugin(), &self.policy)));
         log::warn!(
             "request {}: the provider refused a reduced body for its tools, reasoning or signatures; its conversation is \
              left alone from now on",
@@ -297,7 +312,7 @@ impl<H: Host> Driver<H> {
     }
 
     fn complete(&mut self) -> Flow {
-        self.began = self.host.now();
+        self.began = self.plugin().now();
         // A body that is too short went on in part behind our back.
         let whole = self.announced_len.is_none_or(|len| len == self.body_len);
         let flow = if whole { self.feed_body() } else { self.refuse(Skip::BodyUnavailable) };
@@ -319,7 +334,7 @@ impl<H: Host> Driver<H> {
     /// Hands an event to the exchange and carries its step out, until the host has to wait for something.
     fn feed(&mut self, event: Event<'_>) -> Flow {
         let Some(exchange) = &mut self.exchange else { return Flow::Continue };
-        match exchange.on(event, &Shared(&self.host, &self.policy)) {
+        match exchange.on(event, &Shared(self.host.plugin(), &self.policy)) {
             Step::Forward => self.settle(Flow::Continue),
             Step::Hold | Step::Wait => Flow::Pause,
             Step::Ask(questions) => self.ask(questions),
@@ -345,12 +360,12 @@ impl<H: Host> Driver<H> {
 
     fn send(&mut self, question: &Question) -> Result<(), Fault> {
         let decider = self.policy.decider.as_ref().ok_or(Fault::NotDispatched)?;
-        let sent = self.host.now();
+        let sent = self.plugin().now();
         // Another request may have failed since this one's first calls went out.
-        if Shared(&self.host, &self.policy).pauses(question.subject) {
+        if Shared(self.host.plugin(), &self.policy).pauses(question.subject) {
             return Err(Fault::Paused);
         }
-        self.host.engine_called();
+        self.plugin().engine_called();
         let deadline = *self.deadline.get_or_insert(sent.saturating_add(decider.timeout));
         // The host's clock may be set back.
         let left = deadline.saturating_sub(sent).min(decider.timeout);
@@ -358,7 +373,7 @@ impl<H: Host> Driver<H> {
         if left < Duration::from_millis(1) {
             return Err(Fault::Timeout);
         }
-        let Some(token) = self.host.dispatch(decider, &question.body, left) else {
+        let Some(token) = self.plugin().dispatch(decider, &question.body, left) else {
             return Err(self.failed(question.subject, (Fault::NotDispatched, Failure::Passing)));
         };
         self.count_call(&question.body);
@@ -371,13 +386,13 @@ impl<H: Host> Driver<H> {
     }
 
     fn count_call(&self, body: &[u8]) {
-        self.host.add(Metric::EngineCalls, 1);
-        self.host.add(Metric::EngineBytes, count(body.len()));
+        self.plugin().add(Metric::EngineCalls, 1);
+        self.plugin().add(Metric::EngineBytes, count(body.len()));
         let tokens = tokens::estimate(body);
-        self.host.add(Metric::EngineTokens, tokens);
+        self.plugin().add(Metric::EngineTokens, tokens);
         // Thousandths of a US$ per million tokens are billionths of a US$ per token.
         let cost = tokens.saturating_mul(self.policy.engine_price_per_mtok.thousandths().into());
-        self.host.add(Metric::EngineCost, cost.div_ceil(1_000));
+        self.plugin().add(Metric::EngineCost, cost.div_ceil(1_000));
     }
 
     fn reply(&self, call: &InFlight, headers: usize, len: usize) -> Result<Vec<u8>, (Fault, Failure)> {
@@ -385,7 +400,7 @@ impl<H: Host> Driver<H> {
         if headers == 0 {
             return Err(passing(if self.began >= call.expires { Fault::Timeout } else { Fault::Reset }));
         }
-        let text = |name| self.host.reply_header(name).and_then(|v| String::from_utf8(v).ok()).unwrap_or_default();
+        let text = |name| self.plugin().reply_header(name).and_then(|v| String::from_utf8(v).ok()).unwrap_or_default();
         match text(":status").parse() {
             Ok(200) => {}
             Ok(status) => return Err(self.failure_of(status)),
@@ -398,7 +413,7 @@ impl<H: Host> Driver<H> {
         if len > call.max_reply {
             return Err(passing(Fault::TooLarge));
         }
-        self.host.reply_body(len).ok_or(passing(Fault::NotJson))
+        self.plugin().reply_body(len).ok_or(passing(Fault::NotJson))
     }
 
     /// The body, if it answers: one that does not is a failure like any other.
@@ -409,7 +424,7 @@ impl<H: Host> Driver<H> {
 
     /// What a status other than 200 means. Envoy stamps every reply that it got: one without the stamp is its own.
     fn failure_of(&self, status: u16) -> (Fault, Failure) {
-        let header = |name| self.host.reply_header(name);
+        let header = |name| self.plugin().reply_header(name);
         if header("x-envoy-upstream-service-time").is_none() {
             let overloaded = header("x-envoy-overloaded").is_some();
             let fault = if overloaded { Fault::NotDispatched } else { Fault::of_no_reply(status) };
@@ -425,9 +440,9 @@ impl<H: Host> Driver<H> {
     }
 
     fn answered_by_engine(&self, subject: u128) {
-        self.host.engine_answered();
+        self.plugin().engine_answered();
         if let Some(decider) = &self.policy.decider {
-            pause::answered(&Shared(&self.host, &self.policy), pause::engine(decider), subject);
+            pause::answered(&Shared(self.host.plugin(), &self.policy), pause::engine(decider), subject);
         }
     }
 
@@ -438,8 +453,9 @@ impl<H: Host> Driver<H> {
             self.answered_by_engine(subject);
             return fault;
         }
-        let now = self.host.now();
-        let paused = pause::failed(&Shared(&self.host, &self.policy), pause::engine(decider), subject, failure, now);
+        let now = self.plugin().now();
+        let paused =
+            pause::failed(&Shared(self.host.plugin(), &self.policy), pause::engine(decider), subject, failure, now);
         if let Some(pause) = paused {
             let seconds = pause.as_secs();
             log::warn!(
@@ -472,7 +488,7 @@ impl<H: Host> Driver<H> {
 
     fn set_length(&self, len: usize) {
         if !self.host.set_request_header("content-length", &len.to_string()) {
-            self.host.add(Metric::LengthNotSet, 1);
+            self.plugin().add(Metric::LengthNotSet, 1);
         }
     }
 
@@ -497,88 +513,33 @@ impl<H: Host> Driver<H> {
         match outcome {
             Outcome::Reduced => {
                 let enforced = self.policy.mode == Mode::Enforce;
-                self.host.add(if enforced { Metric::Reduced } else { Metric::Measured }, 1);
-                self.host.add(Metric::IncomingBytes, count(report.sizes.0));
-                self.host.add(Metric::OutgoingBytes, count(report.sizes.1));
-                self.host.add(Metric::RemovedTokens, report.removed_tokens);
-                self.host.add(Metric::PairsDropped, count(report.dropped));
-                self.host.add(Metric::PairsTruncated, count(report.truncated));
+                self.plugin().add(if enforced { Metric::Reduced } else { Metric::Measured }, 1);
+                self.plugin().add(Metric::IncomingBytes, count(report.sizes.0));
+                self.plugin().add(Metric::OutgoingBytes, count(report.sizes.1));
+                self.plugin().add(Metric::RemovedTokens, report.removed_tokens);
+                self.plugin().add(Metric::PairsDropped, count(report.dropped));
+                self.plugin().add(Metric::PairsTruncated, count(report.truncated));
             }
-            Outcome::Untouched(skip) => self.host.add(Metric::Skipped(*skip), 1),
+            Outcome::Untouched(skip) => self.plugin().add(Metric::Skipped(*skip), 1),
         }
-        report.books.iter().for_each(|books| self.count_books(books));
-        self.host.add(Metric::PairsAsked, count(report.asked));
+        if let Some(books) = &report.books {
+            books.counters().into_iter().for_each(|(metric, by)| self.plugin().add(metric, by));
+            if !books.held_out {
+                self.plugin().shift(Metric::Losing, books.losing);
+            }
+        }
+        self.plugin().add(Metric::PairsAsked, count(report.asked));
         for (skip, pairs) in &report.pairs_skipped {
-            self.host.add(Metric::Skipped(*skip), *pairs);
+            self.plugin().add(Metric::Skipped(*skip), *pairs);
         }
         if let Some(fault) = report.fault {
-            self.host.add(Metric::Failed(fault), 1);
+            self.plugin().add(Metric::Failed(fault), 1);
         }
         if report.degenerate {
-            self.host.add(Metric::EngineDegenerate, 1);
+            self.plugin().add(Metric::EngineDegenerate, 1);
         }
         self.host.note(&report.line(Some(outcome)));
         flow
-    }
-
-    fn count_books(&self, books: &Books) {
-        let Books { entry, money, .. } = books;
-        let micro = |nano: u64| nano.checked_div(1_000).unwrap_or(0);
-        let net = money.net();
-        let (parts, bill) = (entry.parts, money.bill);
-        let sent = parts.prompt().saturating_sub(parts.removed);
-        if books.held_out {
-            self.host.add(Metric::HoldoutConversations, books.first.into());
-            self.host.add(Metric::HoldoutRequests, 1);
-            self.host.add(Metric::HoldoutBytes, sent);
-            self.host.add(Metric::HoldoutCost, micro(money.cost()));
-            return;
-        }
-        self.host.shift(Metric::Losing, books.losing);
-        for (metric, by) in [
-            (Metric::Conversations, books.first.into()),
-            (Metric::TreatedRequests, 1),
-            (Metric::TreatedBytes, sent),
-            (Metric::TreatedCost, micro(money.cost())),
-            (Metric::Unpriced, (!books.priced).into()),
-            (Metric::Epochs, count(books.epochs)),
-            (Metric::Batches, count(entry.new_batches)),
-            (Metric::JudgedDrop, books.judged_drop),
-            (Metric::JudgedTruncate, books.judged_truncate),
-            (Metric::Recited, books.recited),
-            (Metric::RecitedLost, books.lost),
-            (Metric::RecitedRerunnable, books.rerunnable),
-            (Metric::RecitedCost, micro(books.fetched_again)),
-            (Metric::NotRead, entry.not_read),
-            (Metric::Rewritten, entry.rewritten),
-            (Metric::SavedCost, micro(money.saved)),
-            (Metric::RewriteCost, micro(money.rewrite)),
-            (Metric::NetGain, micro(u64::try_from(net).unwrap_or(0))),
-            (Metric::NetLoss, micro(u64::try_from(net.saturating_neg()).unwrap_or(0))),
-            (Metric::FixedBytes, parts.fixed),
-            (Metric::ProseBytes, parts.prose),
-            (Metric::ProtectedBytes, parts.protected),
-            (Metric::SmallBytes, parts.small),
-            (Metric::CandidateBytes, parts.candidates),
-            (Metric::RemovedBytes, parts.removed),
-            (Metric::NewBytes, parts.new),
-            (Metric::OutputBytes, parts.output),
-            (Metric::FixedCost, micro(bill.fixed)),
-            (Metric::ProseCost, micro(bill.prose)),
-            (Metric::ProtectedCost, micro(bill.protected)),
-            (Metric::SmallCost, micro(bill.small)),
-            (Metric::CandidateCost, micro(bill.candidates)),
-            (Metric::RemovedCost, micro(bill.removed)),
-            (Metric::WriteCost, micro(bill.new)),
-            (Metric::OutputCost, micro(bill.output)),
-        ] {
-            self.host.add(metric, by);
-        }
-        for tenth in 0..10u8 {
-            let of = |counts: &[u64; 10]| counts.get(usize::from(tenth)).copied().unwrap_or(0);
-            self.host.add(Metric::Needed(tenth), of(&books.needed));
-            self.host.add(Metric::RecitedNeeded(tenth), of(&books.recited_needed));
-        }
     }
 }
 

@@ -40,8 +40,6 @@ pub struct Parts {
 pub struct Entry {
     /// How the prompt divides.
     pub parts: Parts,
-    /// Bytes that are not read from the cache because they left.
-    pub not_read: u64,
     /// Bytes that are written to the cache again because something before them changed.
     pub rewritten: u64,
     /// Batches that left in this request for the first time.
@@ -68,10 +66,8 @@ pub struct Tariff {
 /// Money, in billionths of a US dollar.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Money {
-    /// The bill without the filter, split like the prompt. `removed` is what reading the removed bytes would have cost.
+    /// The bill without the filter, split like the prompt.
     pub bill: Parts,
-    /// Cache reads saved.
-    pub saved: u64,
     /// Cache writes that the filter caused, less the reads that they replace.
     pub rewrite: u64,
 }
@@ -88,12 +84,17 @@ impl Money {
     /// What the request costs: the bill, less what was saved, and what the filter caused.
     pub fn cost(&self) -> u64 {
         let bill = self.bill.prompt().saturating_add(self.bill.output);
-        bill.saturating_sub(self.saved).saturating_add(self.rewrite)
+        bill.saturating_sub(self.saved()).saturating_add(self.rewrite)
+    }
+
+    /// Cache reads saved: what reading the removed bytes would have cost.
+    pub fn saved(&self) -> u64 {
+        self.bill.removed
     }
 
     /// Saved less caused.
     pub fn net(&self) -> i64 {
-        i64::try_from(i128::from(self.saved).saturating_sub(self.rewrite.into())).unwrap_or(i64::MIN)
+        i64::try_from(i128::from(self.saved()).saturating_sub(self.rewrite.into())).unwrap_or(i64::MIN)
     }
 }
 
@@ -144,7 +145,6 @@ pub fn enter(
     let rewritten = changed_at.map(|at| if markers { cached } else { cached.saturating_sub(at) });
     let entry = Entry {
         parts,
-        not_read: parts.removed,
         rewritten: rewritten.unwrap_or(0),
         new_batches: out_now.len(),
         first_new_epoch: known.epochs as usize,
@@ -208,7 +208,6 @@ impl Tariff {
                 new: input.cost(parts.new, self.write),
                 output: output.cost(parts.output, 1000),
             },
-            saved: read(entry.not_read),
             rewrite: input.cost(entry.rewritten, self.write.saturating_sub(self.cache.read)),
         }
     }

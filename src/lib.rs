@@ -10,7 +10,8 @@
 //!
 //! # Map
 //! Three rings; each knows only the rings inside it.
-//! - core, pure: `skip`, `fault`, `hold` < `json`, `metrics` < `cut`, `tokens`, `policy` < `transcript` < `dialect`, `engine` < `exchange`
+//! - core, pure: `skip`, `fault`, `hold` < `json`, `metrics`, `models` < `cut`, `tokens`, `policy`, `economy` < `transcript`
+//!   < `dialect`, `engine`, `epoch`, `memory` < `ledger`, `pause` < `exchange`
 //! - `driver`: carries the exchange's steps out on a small `Host` trait
 //! - `glue`: the proxy-wasm ABI as a `Host`; exists on wasm32 only
 //!

@@ -108,6 +108,11 @@ pub fn recall(store: &dyn Store, key: u128) -> Record {
     known.unwrap_or(Record { key, ..Record::default() })
 }
 
+/// Takes over what other workers have filed of a conversation.
+pub fn refresh(store: &dyn Store, record: &mut Record) {
+    record.behind(recall(store, record.key));
+}
+
 /// Keeps what is known of a conversation, and takes over what other workers have filed of it.
 pub fn keep(store: &dyn Store, record: &mut Record) {
     for _ in 0..ATTEMPTS {

@@ -51,17 +51,23 @@ struct Row<'a> {
     cells: &'a str,
 }
 
-/// What caching costs with `model`.
-pub fn cache_price(model: &str) -> CachePrice {
+/// What caching costs with `model`, and what the model costs, where the table says. One look through the table.
+pub fn look_up(model: &str) -> (CachePrice, Option<Prices>) {
     let model = model.to_ascii_lowercase();
     let bare = bare(&model);
     let family = || FAMILIES.iter().find(|(start, _)| begins(bare, start)).map(|(_, price)| *price);
-    row(&model).and_then(Row::cache_price).or_else(family).unwrap_or(UNKNOWN)
+    let row = row(&model);
+    (row.and_then(Row::cache_price).or_else(family).unwrap_or(UNKNOWN), row.and_then(Row::prices))
+}
+
+/// What caching costs with `model`.
+pub fn cache_price(model: &str) -> CachePrice {
+    look_up(model).0
 }
 
 /// What `model` costs; `None` where the table has no price for it.
 pub fn prices(model: &str) -> Option<Prices> {
-    row(&model.to_ascii_lowercase())?.prices()
+    look_up(model).1
 }
 
 /// The line for a name in lower case: the one that fits best.

@@ -8,7 +8,7 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc, time::Duration};
 
 use context_compaction::{
     cut::Reduced,
-    driver::{Driver, Flow, Host},
+    driver::{Driver, Flow, Host, Plugin},
     exchange::Outcome,
     fault::Fault,
     metrics::Metric,
@@ -65,6 +65,12 @@ impl World {
 struct FakeHost(Rc<RefCell<World>>);
 
 impl Host for FakeHost {
+    type Plugin = Self;
+
+    fn plugin(&self) -> &Self {
+        self
+    }
+
     fn request_header(&self, name: &str) -> Option<Vec<u8>> {
         let world = self.0.borrow();
         if world.headers_left { None } else { world.headers.get(name).cloned() }
@@ -114,6 +120,25 @@ impl Host for FakeHost {
         true
     }
 
+    fn response_header(&self, name: &str) -> Option<Vec<u8>> {
+        let (status, encoding, _) = self.0.borrow().response;
+        match name {
+            ":status" => Some(status.into()),
+            "content-encoding" => encoding.map(Into::into),
+            _ => None,
+        }
+    }
+
+    fn response_body(&self, len: usize) -> Option<Vec<u8>> {
+        Some(self.0.borrow().response.2.iter().copied().take(len).collect())
+    }
+
+    fn note(&self, line: &str) {
+        self.0.borrow_mut().notes.push(line.to_owned());
+    }
+}
+
+impl Plugin for FakeHost {
     fn dispatch(&self, _: &Decider, body: &[u8], timeout: Duration) -> Option<u32> {
         assert!(timeout >= Duration::from_millis(1), "Envoy takes zero as no timeout");
         let mut world = self.0.borrow_mut();
@@ -166,23 +191,6 @@ impl Host for FakeHost {
     fn engine_called(&self) {}
 
     fn engine_answered(&self) {}
-
-    fn response_header(&self, name: &str) -> Option<Vec<u8>> {
-        let (status, encoding, _) = self.0.borrow().response;
-        match name {
-            ":status" => Some(status.into()),
-            "content-encoding" => encoding.map(Into::into),
-            _ => None,
-        }
-    }
-
-    fn response_body(&self, len: usize) -> Option<Vec<u8>> {
-        Some(self.0.borrow().response.2.iter().copied().take(len).collect())
-    }
-
-    fn note(&self, line: &str) {
-        self.0.borrow_mut().notes.push(line.to_owned());
-    }
 }
 
 /// A conversation of `pairs` reads, each followed by the next.

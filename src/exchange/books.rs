@@ -8,8 +8,9 @@ use crate::{
     },
     epoch::{self, Fold},
     json::Document,
-    ledger::{self, Entry, Money},
+    ledger::{self, Entry, Money, Tariff},
     memory::{self, Store},
+    metrics::Metric,
     policy::{Glob, Mode},
     transcript::{Transcript, Verdict},
 };
@@ -55,23 +56,28 @@ type Judging<'a> = (&'a Document<'a>, &'a Asking, &'a Fold);
 impl Exchange {
     /// Enters a request of a conversation that is left alone as a control.
     pub(super) fn enter_held_out(&mut self, transcript: &Transcript, store: &dyn Store) {
-        self.enter(transcript, None, store);
+        self.enter(transcript, None, &plan::tariff(&self.policy, transcript), store);
         if let Some(books) = &mut self.report.books {
             books.held_out = true;
         }
     }
 
     /// Enters the request, once.
-    pub(super) fn enter(&mut self, transcript: &Transcript, judging: Option<Judging<'_>>, store: &dyn Store) {
+    pub(super) fn enter(
+        &mut self,
+        transcript: &Transcript,
+        judging: Option<Judging<'_>>,
+        tariff: &Tariff,
+        store: &dyn Store,
+    ) {
         let Some(record) = &mut self.record else { return };
         // Others may have entered requests while this one waited for the engine.
-        memory::keep(store, record);
+        memory::refresh(store, record);
         // What was measured was never sent, so that switching removal on begins anew.
         let known = if self.policy.mode == Mode::Measure { &mut record.measured } else { &mut record.enforced };
         let before = *known;
         let (floor, head) = (self.policy.floor_bytes, self.policy.truncate_head_chars);
         let gain = |pair, verdict| judging.map_or(0, |(doc, ..)| transcript.gain(doc, pair, verdict, head) as u64);
-        let tariff = plan::tariff(&self.policy, transcript);
         let fold = judging.map(|(.., fold)| fold);
         let Some(entry) = ledger::enter(transcript, fold, floor, gain, tariff.markers, known) else { return };
         let money = tariff.money(&entry);
@@ -135,6 +141,63 @@ fn recitations(
 }
 
 impl Books {
+    /// What the request adds to each counter.
+    pub fn counters(&self) -> Vec<(Metric, u64)> {
+        let (entry, money) = (&self.entry, &self.money);
+        let micro = |nano: u64| nano.checked_div(1_000).unwrap_or(0);
+        let (parts, bill, net) = (entry.parts, money.bill, money.net());
+        let sent = parts.prompt().saturating_sub(parts.removed);
+        if self.held_out {
+            return vec![
+                (Metric::HoldoutConversations, self.first.into()),
+                (Metric::HoldoutRequests, 1),
+                (Metric::HoldoutBytes, sent),
+                (Metric::HoldoutCost, micro(money.cost())),
+            ];
+        }
+        let mut counters = vec![
+            (Metric::Conversations, self.first.into()),
+            (Metric::TreatedRequests, 1),
+            (Metric::TreatedBytes, sent),
+            (Metric::TreatedCost, micro(money.cost())),
+            (Metric::Unpriced, (!self.priced).into()),
+            (Metric::Epochs, self.epochs as u64),
+            (Metric::Batches, entry.new_batches as u64),
+            (Metric::JudgedDrop, self.judged_drop),
+            (Metric::JudgedTruncate, self.judged_truncate),
+            (Metric::Recited, self.recited),
+            (Metric::RecitedLost, self.lost),
+            (Metric::RecitedRerunnable, self.rerunnable),
+            (Metric::RecitedCost, micro(self.fetched_again)),
+            (Metric::NotRead, parts.removed),
+            (Metric::Rewritten, entry.rewritten),
+            (Metric::SavedCost, micro(money.saved())),
+            (Metric::RewriteCost, micro(money.rewrite)),
+            (Metric::NetGain, micro(u64::try_from(net).unwrap_or(0))),
+            (Metric::NetLoss, micro(u64::try_from(net.saturating_neg()).unwrap_or(0))),
+            (Metric::FixedBytes, parts.fixed),
+            (Metric::ProseBytes, parts.prose),
+            (Metric::ProtectedBytes, parts.protected),
+            (Metric::SmallBytes, parts.small),
+            (Metric::CandidateBytes, parts.candidates),
+            (Metric::RemovedBytes, parts.removed),
+            (Metric::NewBytes, parts.new),
+            (Metric::OutputBytes, parts.output),
+            (Metric::FixedCost, micro(bill.fixed)),
+            (Metric::ProseCost, micro(bill.prose)),
+            (Metric::ProtectedCost, micro(bill.protected)),
+            (Metric::SmallCost, micro(bill.small)),
+            (Metric::CandidateCost, micro(bill.candidates)),
+            (Metric::RemovedCost, micro(bill.removed)),
+            (Metric::WriteCost, micro(bill.new)),
+            (Metric::OutputCost, micro(bill.output)),
+        ];
+        let by_tenth = |metric: fn(u8) -> Metric, counts: [u64; 10]| (0u8..).map(metric).zip(counts);
+        counters.extend(by_tenth(Metric::Needed, self.needed));
+        counters.extend(by_tenth(Metric::RecitedNeeded, self.recited_needed));
+        counters
+    }
+
     fn count_epochs(&mut self, asking: &Asking, first: usize) {
         let answered = asking.answered();
         self.epochs = answered.saturating_sub(first);

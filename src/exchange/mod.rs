@@ -370,7 +370,8 @@ impl Exchange {
     fn without_verdict(&mut self, asking: Asking, store: &dyn Store) -> Result<(State, Step), Skip> {
         match self.policy.on_engine_failure {
             OnEngineFailure::Original => {
-                self.enter(&asking.transcript, None, store);
+                let tariff = plan::tariff(&self.policy, &asking.transcript);
+                self.enter(&asking.transcript, None, &tariff, store);
                 Err(Skip::EngineFailed)
             }
             OnEngineFailure::KeepDecided => Ok((State::Rereading(asking), Step::Reread)),
@@ -387,18 +388,19 @@ impl Exchange {
         let levels = dialect.levels(self.policy.removal, transcript.prompt.model.as_deref());
         let law = BodyLaw { doc: &doc, transcript, levels, head_chars: head };
         let answers = asking.whole_verdicts();
-        let terms = plan::terms(&self.policy, transcript);
+        let tariff = plan::tariff(&self.policy, transcript);
+        let terms = plan::terms(&self.policy, &tariff);
         let mut fold = epoch::fold(transcript, &asking.epochs, &answers, &law, &terms);
         let spared = transcript.spare_marked(&doc, &mut fold.verdicts, levels, head);
         (0..spared).for_each(|_| self.report.skip_pair(Skip::CacheMarker));
         // A call that failed has ended the request before; what is still missing was not asked about.
         if fold.unanswered.is_some() && !self.keeps_decided() {
-            self.enter(transcript, None, store);
+            self.enter(transcript, None, &tariff, store);
             return Err(Skip::AskedInPart);
         }
         self.report.folded(&doc, transcript, &fold, head);
         if fold.verdicts.iter().all(|v| *v == Verdict::Keep) {
-            self.enter(transcript, Some((&doc, asking, &fold)), store);
+            self.enter(transcript, Some((&doc, asking, &fold)), &tariff, store);
             return Err(match (fold.unanswered, fold.waits) {
                 (Some(_), _) => Skip::EngineFailed,
                 (None, Some(Waits::ForMinReduction)) => Skip::WaitsForMinReduction,
@@ -410,7 +412,7 @@ impl Exchange {
         }
         let reduced = self.cut((&doc, body), asking, &fold, levels);
         // What did not leave after all is not counted as gone.
-        self.enter(transcript, reduced.is_ok().then_some((&doc, asking, &fold)), store);
+        self.enter(transcript, reduced.is_ok().then_some((&doc, asking, &fold)), &tariff, store);
         reduced
     }
 

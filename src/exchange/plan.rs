@@ -25,18 +25,16 @@ pub(super) fn rule(policy: &Policy) -> Rule {
 }
 
 /// What a batch must reach for this request.
-pub(super) fn terms(policy: &Policy, transcript: &Transcript) -> Terms {
-    let prompt = &transcript.prompt;
-    let price = models::cache_price(prompt.model.as_deref().unwrap_or_default());
+pub(super) fn terms(policy: &Policy, tariff: &Tariff) -> Terms {
     Terms {
         bar: Bar {
             min_reduction: policy.min_reduction.thousandths().into(),
             target_ratio: policy.target_ratio.map_or(0, |ratio| ratio.thousandths().into()),
             horizon: policy.cost_gate.then(|| policy.gate_horizon.thousandths().into()),
         },
-        read: price.read,
-        write: economy::write_price(price, prompt.one_hour_cache),
-        markers: prompt.cache_markers,
+        read: tariff.cache.read,
+        write: tariff.write,
+        markers: tariff.markers,
         max_batches: policy.max_prefix_changes,
         max_removed: policy.max_removed_share.thousandths().into(),
     }
@@ -62,13 +60,12 @@ pub(super) fn is_held_out(policy: &Policy, doc: &Document<'_>, transcript: &Tran
 /// By what prices this request is counted.
 pub(super) fn tariff(policy: &Policy, transcript: &Transcript) -> Tariff {
     let prompt = &transcript.prompt;
-    let model = prompt.model.as_deref().unwrap_or_default();
-    let cache = models::cache_price(model);
+    let (cache, prices) = models::look_up(prompt.model.as_deref().unwrap_or_default());
     Tariff {
         bytes_per_token: policy.bytes_per_token.thousandths().into(),
         cache,
         write: economy::write_price(cache, prompt.one_hour_cache),
-        prices: models::prices(model),
+        prices,
         markers: prompt.cache_markers,
     }
 }

@@ -1,39 +1,71 @@
-//! What streams and the root have in common: calls to the engine, their replies, and shared data.
+//! What the plugin offers to streams and to the root alike, as a [`Plugin`]: calls to the engine, shared data, metrics.
 
-use super::abi::{self, Buffer, Map};
-use crate::policy::Decider;
+use super::{
+    abi::{self, Buffer, Map},
+    meters::Meters,
+};
+use crate::{driver::Plugin, metrics::Metric, policy::Decider};
 use proxy_wasm::hostcalls;
-use std::time::Duration;
+use std::{rc::Rc, time::Duration};
 
-/// Calls the engine. The reply goes to the context whose callback this is called in.
-pub(super) fn dispatch(decider: &Decider, body: &[u8], timeout: Duration) -> Option<u32> {
-    let scheme = if decider.endpoint.tls { "https" } else { "http" };
-    let mut headers = vec![
-        (":method", "POST"),
-        (":scheme", scheme),
-        (":authority", decider.endpoint.authority.as_str()),
-        (":path", decider.endpoint.path.as_str()),
-        ("content-type", "application/json"),
-        ("accept", "application/json"),
-    ];
-    let key = decider.api_key.as_ref().and_then(|key| key.value.as_ref());
-    let bearer = key.map(|key| format!("Bearer {}", key.expose()));
-    headers.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
-    hostcalls::dispatch_http_call(&decider.cluster, headers, Some(body), Vec::new(), timeout).ok()
-}
+/// The plugin of the current callback.
+pub(super) struct Calls(pub(super) Rc<Meters>);
 
-pub(super) fn reply_header(name: &str) -> Option<Vec<u8>> {
-    abi::present(abi::header(Map::Reply, name))
-}
+impl Plugin for Calls {
+    /// The reply goes to the context whose callback this is called in.
+    fn dispatch(&self, decider: &Decider, body: &[u8], timeout: Duration) -> Option<u32> {
+        let scheme = if decider.endpoint.tls { "https" } else { "http" };
+        let mut headers = vec![
+            (":method", "POST"),
+            (":scheme", scheme),
+            (":authority", decider.endpoint.authority.as_str()),
+            (":path", decider.endpoint.path.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json"),
+        ];
+        let key = decider.api_key.as_ref().and_then(|key| key.value.as_ref());
+        let bearer = key.map(|key| format!("Bearer {}", key.expose()));
+        headers.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
+        hostcalls::dispatch_http_call(&decider.cluster, headers, Some(body), Vec::new(), timeout).ok()
+    }
 
-pub(super) fn reply_body(len: usize) -> Option<Vec<u8>> {
-    abi::buffer(Buffer::ReplyBody, len).ok()
-}
+    fn reply_header(&self, name: &str) -> Option<Vec<u8>> {
+        abi::present(abi::header(Map::Reply, name))
+    }
 
-pub(super) fn shared(key: &str) -> Option<(Vec<u8>, Option<u32>)> {
-    abi::shared(key).ok().map(|(value, version)| (value, Some(version)))
-}
+    fn reply_body(&self, len: usize) -> Option<Vec<u8>> {
+        abi::buffer(Buffer::ReplyBody, len).ok()
+    }
 
-pub(super) fn set_shared(key: &str, value: &[u8], version: Option<u32>) -> bool {
-    abi::set_shared(key, value, version.unwrap_or(0)).is_ok()
+    fn shared(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)> {
+        abi::shared(key).ok().map(|(value, version)| (value, Some(version)))
+    }
+
+    fn set_shared(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
+        abi::set_shared(key, value, version.unwrap_or(0)).is_ok()
+    }
+
+    fn now(&self) -> Duration {
+        abi::now().unwrap_or_default()
+    }
+
+    fn add(&self, metric: Metric, by: u64) {
+        self.0.add(metric, by);
+    }
+
+    fn shift(&self, metric: Metric, by: i64) {
+        self.0.shift(metric, by);
+    }
+
+    fn record(&self, metric: Metric, value: u64) {
+        self.0.record(metric, value);
+    }
+
+    fn engine_called(&self) {
+        self.0.engine_called();
+    }
+
+    fn engine_answered(&self) {
+        self.0.engine_answered();
+    }
 }

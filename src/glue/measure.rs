@@ -4,14 +4,14 @@
 
 use super::{
     abi::{self, Buffer, Map},
-    calls,
+    calls::Calls,
     meters::Meters,
 };
 use crate::{
     cut::Reduced,
-    driver::{Driver, Host},
+    driver::{Driver, Host, Plugin},
     metrics::Metric,
-    policy::{Decider, Policy},
+    policy::Policy,
 };
 use proxy_wasm::{
     traits::{Context, HttpContext},
@@ -87,7 +87,7 @@ pub(super) struct Observer {
 
 impl Observer {
     pub(super) fn new(policy: Rc<Policy>, meters: Rc<Meters>, seed: u64, backlog: Rc<RefCell<Backlog>>) -> Self {
-        let copy = Copy { meters, body: RefCell::default(), line: RefCell::default() };
+        let copy = Copy { plugin: Calls(meters), body: RefCell::default(), line: RefCell::default() };
         let max_body = policy.max_body_bytes;
         Self { driver: Some(Driver::new(copy, policy, seed)), max_body, backlog }
     }
@@ -116,7 +116,7 @@ impl Observer {
         if room {
             driver.host().append(abi::buffer(Buffer::RequestBody, len).unwrap_or_default());
         } else {
-            driver.host().add(Metric::NotMeasured, 1);
+            driver.host().plugin().add(Metric::NotMeasured, 1);
             self.give_up();
             self.driver = None;
         }
@@ -172,7 +172,7 @@ impl HttpContext for Observer {
 
 /// A copied request. Whatever would change the request changes nothing, and works.
 pub(super) struct Copy {
-    meters: Rc<Meters>,
+    plugin: Calls,
     body: RefCell<Vec<u8>>,
     line: RefCell<String>,
 }
@@ -198,6 +198,12 @@ impl Copy {
 }
 
 impl Host for Copy {
+    type Plugin = Calls;
+
+    fn plugin(&self) -> &Calls {
+        &self.plugin
+    }
+
     /// Asked for in the callback of the request headers only.
     fn request_header(&self, name: &str) -> Option<Vec<u8>> {
         abi::present(abi::header(Map::Request, name))
@@ -228,56 +234,12 @@ impl Host for Copy {
         true
     }
 
-    fn dispatch(&self, decider: &Decider, body: &[u8], timeout: Duration) -> Option<u32> {
-        calls::dispatch(decider, body, timeout)
-    }
-
-    fn reply_header(&self, name: &str) -> Option<Vec<u8>> {
-        calls::reply_header(name)
-    }
-
-    fn reply_body(&self, len: usize) -> Option<Vec<u8>> {
-        calls::reply_body(len)
-    }
-
     fn response_header(&self, _: &str) -> Option<Vec<u8>> {
         None
     }
 
     fn response_body(&self, _: usize) -> Option<Vec<u8>> {
         None
-    }
-
-    fn shared(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)> {
-        calls::shared(key)
-    }
-
-    fn set_shared(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
-        calls::set_shared(key, value, version)
-    }
-
-    fn now(&self) -> Duration {
-        abi::now().unwrap_or_default()
-    }
-
-    fn add(&self, metric: Metric, by: u64) {
-        self.meters.add(metric, by);
-    }
-
-    fn shift(&self, metric: Metric, by: i64) {
-        self.meters.shift(metric, by);
-    }
-
-    fn record(&self, metric: Metric, value: u64) {
-        self.meters.record(metric, value);
-    }
-
-    fn engine_called(&self) {
-        self.meters.engine_called();
-    }
-
-    fn engine_answered(&self) {
-        self.meters.engine_answered();
     }
 
     /// For the stream's end, if it has not been handed over by then.

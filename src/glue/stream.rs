@@ -2,21 +2,20 @@
 
 use super::{
     abi::{self, Buffer, Map},
-    calls,
+    calls::Calls,
     meters::Meters,
 };
 use crate::{
     cut::Reduced,
-    driver::{Driver, Flow, Host},
+    driver::{Driver, Flow, Host, Plugin},
     hold::{Hold, Watch},
-    metrics::Metric,
-    policy::{Decider, Policy},
+    policy::Policy,
 };
 use proxy_wasm::{
     traits::{Context, HttpContext},
     types::Action,
 };
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{cell::RefCell, rc::Rc};
 
 pub(super) struct Stream {
     context: u32,
@@ -29,7 +28,7 @@ pub(super) type Shared = (Rc<Meters>, Rc<RefCell<Watch>>, u64);
 
 impl Stream {
     pub(super) fn new(context: u32, policy: Rc<Policy>, (meters, watch, seed): Shared) -> Self {
-        let request = Request { meters, watch: Rc::clone(&watch) };
+        let request = Request { plugin: Calls(meters), watch: Rc::clone(&watch) };
         Self { context, watch, driver: Driver::new(request, policy, seed) }
     }
 
@@ -57,7 +56,7 @@ impl HttpContext for Stream {
         trap_on_command("headers");
         let flow = self.driver.on_request_headers(end);
         if let (Flow::Pause, Ok(mut watch)) = (flow, self.watch.try_borrow_mut()) {
-            watch.began(self.context, self.driver.host().now());
+            watch.began(self.context, self.driver.host().plugin().now());
         }
         action(flow)
     }
@@ -107,11 +106,17 @@ fn trap_on_command(_: &str) {}
 
 /// The request of the current context.
 struct Request {
-    meters: Rc<Meters>,
+    plugin: Calls,
     watch: Rc<RefCell<Watch>>,
 }
 
 impl Host for Request {
+    type Plugin = Calls;
+
+    fn plugin(&self) -> &Calls {
+        &self.plugin
+    }
+
     fn request_header(&self, name: &str) -> Option<Vec<u8>> {
         abi::present(abi::header(Map::Request, name))
     }
@@ -134,23 +139,11 @@ impl Host for Request {
     }
 
     fn may_hold(&self) -> bool {
-        self.watch.try_borrow_mut().is_ok_and(|mut watch| watch.may_hold(self.now()))
+        self.watch.try_borrow_mut().is_ok_and(|mut watch| watch.may_hold(self.plugin.now()))
     }
 
     fn resume_request(&self) -> bool {
         abi::continue_request().is_ok()
-    }
-
-    fn dispatch(&self, decider: &Decider, body: &[u8], timeout: Duration) -> Option<u32> {
-        calls::dispatch(decider, body, timeout)
-    }
-
-    fn reply_header(&self, name: &str) -> Option<Vec<u8>> {
-        calls::reply_header(name)
-    }
-
-    fn reply_body(&self, len: usize) -> Option<Vec<u8>> {
-        calls::reply_body(len)
     }
 
     fn response_header(&self, name: &str) -> Option<Vec<u8>> {
@@ -159,38 +152,6 @@ impl Host for Request {
 
     fn response_body(&self, len: usize) -> Option<Vec<u8>> {
         abi::buffer(Buffer::ResponseBody, len).ok()
-    }
-
-    fn shared(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)> {
-        calls::shared(key)
-    }
-
-    fn set_shared(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
-        calls::set_shared(key, value, version)
-    }
-
-    fn now(&self) -> Duration {
-        abi::now().unwrap_or_default()
-    }
-
-    fn add(&self, metric: Metric, by: u64) {
-        self.meters.add(metric, by);
-    }
-
-    fn shift(&self, metric: Metric, by: i64) {
-        self.meters.shift(metric, by);
-    }
-
-    fn record(&self, metric: Metric, value: u64) {
-        self.meters.record(metric, value);
-    }
-
-    fn engine_called(&self) {
-        self.meters.engine_called();
-    }
-
-    fn engine_answered(&self) {
-        self.meters.engine_answered();
     }
 
     fn note(&self, line: &str) {

@@ -65,7 +65,7 @@ fn what_is_booked_is_what_the_bodies_differ_by() {
             let Some(Books { entry, .. }) = &ran.report.books else { continue };
             for prices in [(100, 1250), (500, 1000), (20, 1000)] {
                 let really = price([read, write], prices) - price([read_with, write_with], prices);
-                let booked = i128::from(entry.not_read) * i128::from(prices.0)
+                let booked = i128::from(entry.parts.removed) * i128::from(prices.0)
                     - i128::from(entry.rewritten) * i128::from(prices.1 - prices.0);
                 assert_eq!(booked, really, "{} at turn {turn}: {entry:?}", conversation.name);
             }
@@ -157,7 +157,7 @@ fn a_failure_after_a_removal_is_booked_as_the_rewrite_that_it_is() {
             let came_back = before.outcome == Outcome::Reduced && now.outcome != Outcome::Reduced;
             let prices = (100, 1250);
             let really = price([*read, *write], prices) - price([*read_with, *write_with], prices);
-            let booked = i128::from(entry.not_read) * i128::from(prices.0)
+            let booked = i128::from(entry.parts.removed) * i128::from(prices.0)
                 - i128::from(entry.rewritten) * i128::from(prices.1 - prices.0);
             assert_eq!(booked, really, "{}: {entry:?}", conversation.name);
             returned += u32::from(came_back);
