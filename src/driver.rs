@@ -8,11 +8,18 @@ use crate::{
     memory::Store,
     metrics::Metric,
     pause::{self, Failure},
-    policy::{Decider, Mode, Policy},
+    policy::{Decider, Mode, OutcomeCheck, Policy, RequestHeader},
     skip::Skip,
     tokens,
+    usage::{self, Usage},
+    window::Snapshot,
 };
 use std::{rc::Rc, time::Duration};
+
+/// The response header that says what became of the request.
+pub const RECEIPT: &str = "x-context-compaction";
+/// The response header that says how full the model's window is.
+pub const WINDOW: &str = "x-context-window";
 
 /// What a callback tells the host about the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +68,10 @@ pub trait Host {
     fn set_request_header(&self, name: &str, value: &str) -> bool;
     /// Removes a request header; fine if there is none.
     fn remove_request_header(&self, name: &str) -> bool;
+    /// Removes a request header that is meant for this filter alone, even where the request is only looked at.
+    fn take_request_header(&self, name: &str);
+    /// Sets a response header, where this host may.
+    fn set_response_header(&self, name: &str, value: &str);
     /// The buffered request body, which must be `len` bytes long.
     fn request_body(&self, len: usize) -> Option<Vec<u8>>;
     /// Puts a reduced body in place of the buffered one.
@@ -73,8 +84,27 @@ pub trait Host {
     fn response_header(&self, name: &str) -> Option<Vec<u8>>;
     /// The part of the response body that is passing, `len` bytes of it at most.
     fn response_body(&self, len: usize) -> Option<Vec<u8>>;
-    /// Sets the filter's field in the access log.
-    fn note(&self, line: &str);
+    /// Sets one of the filter's fields in the access log.
+    fn note(&self, field: Field, line: &str);
+}
+
+/// A field of the access log: `%FILTER_STATE(wasm.<name>:PLAIN)%`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field {
+    /// What became of the request.
+    Outcome,
+    /// How full the model's window is.
+    Window,
+}
+
+impl Field {
+    /// Its name in the filter state.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Outcome => "context_compaction",
+            Self::Window => "context_window",
+        }
+    }
 }
 
 struct RequestHeaders<'a, H>(&'a H);
@@ -115,6 +145,17 @@ struct InFlight {
     expires: Duration,
 }
 
+/// What is looked for in the response while it passes.
+#[derive(Debug)]
+enum Response {
+    /// Nothing.
+    Passing,
+    /// What an error is about that may be about a reduced request: so far this.
+    Error(Vec<u8>),
+    /// What the provider reports of the request.
+    Usage(usage::Reader),
+}
+
 /// One request on one host.
 #[derive(Debug)]
 pub struct Driver<H> {
@@ -133,8 +174,7 @@ pub struct Driver<H> {
     has_trailers: bool,
     /// The response has begun.
     answered: bool,
-    /// The start of an error that may be about a reduced request.
-    error: Option<Vec<u8>>,
+    response: Response,
     /// The client's or the proxy's name of the request, for warnings.
     request_id: String,
     /// The last callback told the host to keep the request back, so it must be resumed.
@@ -158,7 +198,7 @@ impl<H: Host> Driver<H> {
             announced_len: None,
             has_trailers: false,
             answered: false,
-            error: None,
+            response: Response::Passing,
             request_id: String::new(),
             paused: false,
             settled: false,
@@ -183,10 +223,12 @@ impl<H: Host> Driver<H> {
     pub fn on_request_headers(&mut self, end: bool) -> Flow {
         let Some(exchange) = &mut self.exchange else { return Flow::Continue };
         self.host.plugin().add(Metric::Requests, 1);
-        if exchange
-            .on(Event::Headers { headers: &RequestHeaders(&self.host), end }, &Shared(self.host.plugin(), &self.policy))
-            != Step::Hold
-        {
+        let headers = Event::Headers { headers: &RequestHeaders(&self.host), end };
+        let step = exchange.on(headers, &Shared(self.host.plugin(), &self.policy));
+        if self.policy.request_header == RequestHeader::Trusted {
+            self.host.take_request_header(exchange::SWITCH);
+        }
+        if step != Step::Hold {
             return self.settle(Flow::Continue);
         }
         let id = self.host.request_header("x-request-id").and_then(|id| String::from_utf8(id).ok());
@@ -258,35 +300,101 @@ impl<H: Host> Driver<H> {
     /// The response begins. Where the request is still undecided, another filter let it go or the host answers itself.
     pub fn on_response_headers(&mut self, end: bool) {
         self.answered = true;
-        if self.policy.mode != Mode::Enforce || self.outcome() != Some(&Outcome::Reduced) {
-            return;
+        if self.policy.response_headers {
+            self.tell_client();
+        }
+        if !self.exchange.as_ref().is_some_and(Exchange::wants_usage) {
+            return; // It was never read.
         }
         let text = |name| self.host.response_header(name).and_then(|v| String::from_utf8(v).ok()).unwrap_or_default();
-        if !text(":status").parse().is_ok_and(refusal::may_blame_history) {
-            return;
+        let (status, encoding) = (text(":status"), text("content-encoding"));
+        let status = status.parse().unwrap_or(0);
+        if let Some(reader) = usage::Reader::new(status, &text("content-type"), &encoding).filter(|_| !end) {
+            self.response = Response::Usage(reader);
+        } else if self.policy.mode == Mode::Enforce
+            && self.outcome() == Some(&Outcome::Reduced)
+            && refusal::may_blame_history(status)
+        {
+            // What cannot be read may be about what left.
+            if end || !matches!(encoding.as_str(), "" | "identity") {
+                self.refused_by_provider();
+            } else {
+                self.response = Response::Error(Vec::new());
+            }
         }
-        // What cannot be read may be about what left.
-        if end || !matches!(text("content-encoding").as_str(), "" | "identity") {
-            self.refused_by_provider();
-        } else {
-            self.error = Some(Vec::new());
+    }
+
+    /// Sets the response headers of `response_headers`.
+    pub fn tell_client(&self) {
+        let Some(exchange) = &self.exchange else { return };
+        let enforced = self.policy.mode == Mode::Enforce;
+        self.host.set_response_header(RECEIPT, &exchange.report().receipt(exchange.outcome(), enforced));
+        if let Some(window) = exchange.window() {
+            self.host.set_response_header(WINDOW, &window.to_string());
         }
     }
 
     /// More of the response passes.
     pub fn on_response_body(&mut self, len: usize, end: bool) {
-        let Some(error) = &mut self.error else { return };
-        let room = refusal::READ.saturating_sub(error.len());
-        error.extend(self.host.response_body(len.min(room)).unwrap_or_default());
-        if refusal::blames_history(error) {
-            self.refused_by_provider();
-        } else if end || error.len() >= refusal::READ {
-            self.error = None;
+        match &mut self.response {
+            Response::Passing => {}
+            Response::Error(error) => {
+                let room = refusal::READ.saturating_sub(error.len());
+                error.extend(self.host.response_body(len.min(room)).unwrap_or_default());
+                if refusal::blames_history(error) {
+                    self.refused_by_provider();
+                } else if end || error.len() >= refusal::READ {
+                    self.response = Response::Passing;
+                }
+            }
+            Response::Usage(reader) => {
+                reader.feed(&self.host.response_body(len).unwrap_or_default());
+                if end {
+                    self.response_ended();
+                }
+            }
         }
     }
 
+    /// Nothing more of the response comes.
+    fn response_ended(&mut self) {
+        if let Response::Usage(reader) = std::mem::replace(&mut self.response, Response::Passing)
+            && let Some(usage) = reader.usage()
+        {
+            self.on_usage(usage);
+        }
+    }
+
+    /// The provider has reported what the request came to.
+    pub fn on_usage(&mut self, usage: Usage) {
+        let Some(exchange) = &mut self.exchange else { return };
+        let shared = Shared(self.host.plugin(), &self.policy);
+        let told = exchange.reported(usage, self.host.plugin().now().as_secs(), &shared);
+        told.counters.into_iter().for_each(|(metric, by)| self.plugin().add(metric, by));
+        if let Some((family, rate)) = told.rate {
+            self.plugin().record(Metric::BytesPerToken(family), rate);
+        }
+        if let Some(pays) = told.pays {
+            self.plugin().record(Metric::NotPaying, (!pays).into());
+            let (says, then) = match (pays, self.policy.outcome_check) {
+                (true, _) => ("removals pay again", ""),
+                (false, OutcomeCheck::StopNew) => ("removals cost more than they save", "; no new ones until they pay"),
+                (false, _) => ("removals cost more than they save", ""),
+            };
+            log::warn!(
+                "request {}: by what the provider reports of its cache, {says} on this route{then}",
+                self.request_id
+            );
+        }
+    }
+
+    /// How full the model's window is, once the body was read.
+    pub fn window(&self) -> Option<Snapshot> {
+        self.exchange.as_ref().and_then(Exchange::window)
+    }
+
     fn refused_by_provider(&mut self) {
-        self.error = None;
+        self.response = Response::Passing;
         self.plugin().add(Metric::ProviderRefused, 1);
         self.exchange
             .iter_mut()
@@ -300,6 +408,7 @@ impl<H: Host> Driver<H> {
 
     /// The stream is over. A request that is still undecided and unanswered was given up by its client.
     pub fn on_stream_end(&mut self) {
+        self.response_ended();
         if !self.is_settled() {
             self.in_flight.clear();
             self.refuse(if self.answered { Skip::BodyUnavailable } else { Skip::ClientGone });
@@ -535,10 +644,18 @@ impl<H: Host> Driver<H> {
         if let Some(fault) = report.fault {
             self.plugin().add(Metric::Failed(fault), 1);
         }
+        if report.provider_compaction {
+            self.plugin().add(Metric::ProviderCompaction, 1);
+        }
         if report.degenerate {
             self.plugin().add(Metric::EngineDegenerate, 1);
         }
-        self.host.note(&report.line(Some(outcome)));
+        self.host.note(Field::Outcome, &report.line(Some(outcome)));
+        if let Some(window) = exchange.window() {
+            self.plugin().add(Metric::Window(window.severity()), 1);
+            self.plugin().record(Metric::WindowPercent, window.ratio().checked_div(10).unwrap_or(0));
+            self.host.note(Field::Window, &window.to_string());
+        }
         flow
     }
 }

@@ -12,7 +12,9 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, VecDeque},
+    iter::Peekable,
     ops::Range,
+    slice::Iter,
 };
 use xxhash_rust::xxh3::Xxh3;
 
@@ -193,28 +195,60 @@ impl Walk<'_> {
 /// The name under which the answer to each epoch is remembered: a hash of everything that was evidence.
 /// `settings` are those that shape verdicts: other settings, other names.
 pub fn keys(doc: &Document<'_>, transcript: &Transcript, epochs: &[Epoch], seed: u64, settings: &str) -> Vec<u128> {
-    let mut hash = Xxh3::with_seed(seed);
-    hash.update(settings.as_bytes());
-    let mut pieces = transcript.pieces.iter().peekable();
+    let mut prefix = Prefix::new(doc, transcript, seed);
+    prefix.hash.update(settings.as_bytes());
     let mut results = transcript.pairs.iter().filter_map(|pair| pair.result.as_ref()).peekable();
-    let mut element = 0usize;
     let mut keys = Vec::with_capacity(epochs.len());
     for epoch in epochs {
-        while element < epoch.run.end {
-            let side = transcript.elements.get(element).map_or(0, |e| u8::from(e.role.side() == Side::Model));
-            hash.update(&[0xFF, side]);
-            while let Some((_, span)) = pieces.next_if(|(owner, _)| *owner == element) {
-                update(&mut hash, doc, span);
-            }
-            element = element.saturating_add(1);
-        }
+        prefix.read_to(epoch.run.end);
         while let Some(result) = results.next_if(|result| result.element < epoch.run.end) {
-            hash.update(&[u8::from(result.is_error())]);
+            prefix.hash.update(&[u8::from(result.is_error())]);
         }
-        epoch.eligible.iter().for_each(|pair| hash.update(&pair.to_le_bytes()));
-        keys.push(hash.digest128());
+        epoch.eligible.iter().for_each(|pair| prefix.hash.update(&pair.to_le_bytes()));
+        keys.push(prefix.hash.digest128());
     }
     keys
+}
+
+/// The name of the whole prompt, and that of the prompt of the request before: what stands before the newest closed model run.
+pub fn prompt_keys(doc: &Document<'_>, transcript: &Transcript, seed: u64) -> (u128, Option<u128>) {
+    let mut prefix = Prefix::new(doc, transcript, seed);
+    prefix.hash.update(transcript.prompt.model().as_bytes());
+    prefix.hash.update(&transcript.prompt.fixed.to_le_bytes());
+    let before = newest_run(transcript).map(|(run, _)| {
+        prefix.read_to(run.start);
+        prefix.hash.digest128()
+    });
+    prefix.read_to(transcript.elements.len());
+    (prefix.hash.digest128(), before)
+}
+
+/// Hashes the elements of a conversation in order.
+struct Prefix<'a> {
+    doc: &'a Document<'a>,
+    transcript: &'a Transcript,
+    hash: Xxh3,
+    pieces: Peekable<Iter<'a, (usize, Span)>>,
+    element: usize,
+}
+
+impl<'a> Prefix<'a> {
+    fn new(doc: &'a Document<'a>, transcript: &'a Transcript, seed: u64) -> Self {
+        let pieces = transcript.pieces.iter().peekable();
+        Self { doc, transcript, hash: Xxh3::with_seed(seed), pieces, element: 0 }
+    }
+
+    /// Goes on up to `end`, an index of elements.
+    fn read_to(&mut self, end: usize) {
+        while self.element < end {
+            let side = self.transcript.elements.get(self.element).map_or(0, |e| u8::from(e.role.side() == Side::Model));
+            self.hash.update(&[0xFF, side]);
+            while let Some((_, span)) = self.pieces.next_if(|(owner, _)| *owner == self.element) {
+                update(&mut self.hash, self.doc, span);
+            }
+            self.element = self.element.saturating_add(1);
+        }
+    }
 }
 
 /// Length first: two pieces must not run into one.

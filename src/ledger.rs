@@ -40,6 +40,8 @@ pub struct Parts {
 pub struct Entry {
     /// How the prompt divides.
     pub parts: Parts,
+    /// Bytes of what leaves that stood in the request before, outside the fixed part: they could be read from the cache.
+    pub cached: u64,
     /// Bytes that are written to the cache again because something before them changed.
     pub rewritten: u64,
     /// Batches that left in this request for the first time.
@@ -145,6 +147,7 @@ pub fn enter(
     let rewritten = changed_at.map(|at| if markers { cached } else { cached.saturating_sub(at) });
     let entry = Entry {
         parts,
+        cached,
         rewritten: rewritten.unwrap_or(0),
         new_batches: out_now.len(),
         first_new_epoch: known.epochs as usize,

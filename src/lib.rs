@@ -10,8 +10,8 @@
 //!
 //! # Map
 //! Three rings; each knows only the rings inside it.
-//! - core, pure: `skip`, `fault`, `hold` < `json`, `metrics`, `models` < `cut`, `tokens`, `policy`, `economy` < `transcript`
-//!   < `dialect`, `engine`, `epoch`, `memory` < `ledger`, `pause` < `exchange`
+//! - core, pure: `skip`, `fault`, `hold`, `models`, `window`, `usage` < `json`, `metrics` < `cut`, `tokens`, `policy`, `economy`
+//!   < `transcript` < `dialect`, `engine`, `epoch`, `memory` < `ledger`, `pause`, `reported`, `realised` < `exchange` < `analysis`
 //! - `driver`: carries the exchange's steps out on a small `Host` trait
 //! - `glue`: the proxy-wasm ABI as a `Host`; exists on wasm32 only
 //!
@@ -29,6 +29,7 @@
 )]
 #![deny(unsafe_code)]
 
+pub mod analysis;
 pub mod cut;
 pub mod dialect;
 pub mod driver;
@@ -47,6 +48,10 @@ pub mod metrics;
 pub mod models;
 pub mod pause;
 pub mod policy;
+pub mod realised;
+pub mod reported;
 pub mod skip;
 pub mod tokens;
 pub mod transcript;
+pub mod usage;
+pub mod window;

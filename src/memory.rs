@@ -115,18 +115,25 @@ pub fn refresh(store: &dyn Store, record: &mut Record) {
 
 /// Keeps what is known of a conversation, and takes over what other workers have filed of it.
 pub fn keep(store: &dyn Store, record: &mut Record) {
-    for _ in 0..ATTEMPTS {
-        let (value, version) = store.get(&slot(record.key)).unwrap_or_default();
-        let mut others = read(&value).unwrap_or_default();
+    let slot = slot(record.key);
+    change(store, &slot, |value| {
+        let mut others = read(value).unwrap_or_default();
         if let Some(at) = others.iter().position(|other| other.key == record.key) {
             record.behind(others.remove(at));
         }
         // What a provider has refused is forgotten last.
         others.sort_by_key(|other| !other.off);
-        if store.set(&slot(record.key), &written(record, &others), version) {
-            return;
-        }
-    }
+        written(record, &others)
+    });
+}
+
+/// Changes a shared value, which is empty where there is none, and says whether that worked. Another worker may be faster
+/// a few times.
+pub fn change(store: &dyn Store, key: &str, mut change: impl FnMut(&[u8]) -> Vec<u8>) -> bool {
+    (0..ATTEMPTS).any(|_| {
+        let (value, version) = store.get(key).unwrap_or_default();
+        store.set(key, &change(&value), version)
+    })
 }
 
 fn slot(key: u128) -> String {

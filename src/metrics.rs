@@ -2,7 +2,9 @@
 
 use crate::{
     fault::Fault,
+    models::Family,
     skip::{Scope, Skip},
+    window::Severity,
 };
 
 /// What a metric measures.
@@ -30,6 +32,10 @@ macro_rules! metrics {
             Needed(u8),
             /// Those of them that the model came back to.
             RecitedNeeded(u8),
+            /// Requests that were read, by how full the window is.
+            Window(Severity),
+            /// Payload bytes per token of a model family, in thousandths, by what providers reported.
+            BytesPerToken(Family),
         }
 
         impl Metric {
@@ -46,6 +52,10 @@ macro_rules! metrics {
                     Self::Failed(fault) => format!("context_compaction.engine_failed.{fault}"),
                     Self::Needed(tenth) => format!("context_compaction.pairs_judged_needed.{tenth}"),
                     Self::RecitedNeeded(tenth) => format!("context_compaction.pairs_recited_needed.{tenth}"),
+                    Self::Window(severity) => format!("context_compaction.window.{}", severity.name()),
+                    Self::BytesPerToken(family) => {
+                        format!("context_compaction.bytes_per_token_thousandths.{}", family.name())
+                    }
                 }
             }
 
@@ -53,7 +63,10 @@ macro_rules! metrics {
             pub fn kind(self) -> Kind {
                 match self {
                     $(Self::$variant => Kind::$kind,)+
-                    Self::Skipped(_) | Self::Failed(_) | Self::Needed(_) | Self::RecitedNeeded(_) => Kind::Counter,
+                    Self::Skipped(_) | Self::Failed(_) | Self::Needed(_) | Self::RecitedNeeded(_) | Self::Window(_) => {
+                        Kind::Counter
+                    }
+                    Self::BytesPerToken(_) => Kind::Gauge,
                 }
             }
         }
@@ -181,6 +194,28 @@ metrics! {
     WriteCost = Counter "bill_cache_write_microdollars",
     /// Output.
     OutputCost = Counter "bill_output_microdollars",
+    /// How full models' windows are, in per cent of their limits.
+    WindowPercent = Histogram "window_used_percent",
+    /// Responses whose provider reported the input of a request that was read.
+    UsageResponses = Counter "usage_responses",
+    /// Input tokens that they reported, cached ones included.
+    UsageInput = Counter "usage_input_tokens",
+    /// Those of them that were read from the provider's cache.
+    UsageCached = Counter "usage_cached_tokens",
+    /// Those of them that were written to it.
+    UsageWritten = Counter "usage_cache_write_tokens",
+    /// What the filter had estimated for the same requests.
+    UsageEstimated = Counter "usage_input_tokens_estimated",
+    /// Cached tokens that were to be expected after removals.
+    ReadPredicted = Counter "cache_read_tokens_predicted",
+    /// Cached tokens that providers reported for the same requests.
+    ReadReported = Counter "cache_read_tokens_reported",
+    /// 1 while removals cost more than they save on a route, by what its provider reports.
+    NotPaying = Gauge "removal_not_paying",
+    /// Requests that ask their provider to clear or compact, or carry what it made of their history.
+    ProviderCompaction = Counter "requests_with_provider_compaction",
+    /// Requests that were answered with an analysis.
+    Analyzed = Counter "requests_analyzed",
     /// The reduced body is in place but the host did not take its content-length; it leaves chunked.
     LengthNotSet = Counter "content_length_not_set",
 }
@@ -191,7 +226,9 @@ impl Metric {
         let skips = Skip::ALL.iter().map(|s| Self::Skipped(*s));
         let faults = Fault::ALL.iter().map(|f| Self::Failed(*f));
         let needed = (0..10).map(Self::Needed).chain((0..10).map(Self::RecitedNeeded));
-        Self::PLAIN.iter().copied().chain(skips).chain(faults).chain(needed)
+        let windows = Severity::ALL.iter().map(|(severity, _)| Self::Window(*severity));
+        let rates = Family::all().map(Self::BytesPerToken);
+        Self::PLAIN.iter().copied().chain(skips).chain(faults).chain(needed).chain(windows).chain(rates)
     }
 }
 

@@ -49,11 +49,13 @@ skips! {
     Encoded = Request "encoded",
     /// The client signed the body (SigV4, Digest, Content-MD5); any edit would break its signature.
     Signed = Request "signed",
+    /// The client said `x-context-compaction: off`, and `request_header` trusts it.
+    SwitchedOff = Request "switched_off",
     /// No content-length and `buffer_unknown_length` is off.
     UnknownLength = Request "unknown_length",
     /// The body is, or grew, larger than `max_body_bytes`.
     TooLarge = Request "too_large",
-    /// The prompt is below `threshold_tokens`.
+    /// The prompt is below `threshold_tokens` and `threshold_ratio`.
     BelowThreshold = Request "below_threshold",
     /// The model is excluded by `models_allowed` or `models_denied`.
     ModelExcluded = Request "model_excluded",
@@ -87,6 +89,8 @@ skips! {
     WaitsForGate = Request "waits_for_gate",
     /// What was judged away would exceed `max_removed_share`, or `max_prefix_changes` batches are out.
     AtLimit = Request "at_limit",
+    /// By what the provider reports removals cost more than they save on this route, and `outcome_check` lets no more leave.
+    NotPaying = Request "not_paying",
     /// A worker that remembers nothing asks about this many boundaries at once only; the next request goes on.
     AskedInPart = Request "asked_in_part",
     /// The engine failed, was late or could not be called; its own counters say how.

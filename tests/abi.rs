@@ -7,6 +7,7 @@ mod abi;
 
 use abi::{Buffer, Map, MetricType, Refused};
 use std::cell::Cell;
+use std::sync::Mutex;
 
 thread_local! {
     static STATUS: Cell<u32> = const { Cell::new(0) };
@@ -51,6 +52,36 @@ unsafe extern "C" fn proxy_get_header_map_value(
     unsafe { give(data, len) }
 }
 
+#[unsafe(no_mangle)]
+unsafe extern "C" fn proxy_get_shared_data(
+    _: *const u8,
+    _: usize,
+    data: *mut *mut u8,
+    len: *mut usize,
+    _: *mut u32,
+) -> u32 {
+    unsafe { give(data, len) }
+}
+
+/// The headers of the last answer, as they were handed over.
+static HEADERS: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn proxy_send_local_response(
+    _: u32,
+    _: *const u8,
+    _: usize,
+    _: *const u8,
+    _: usize,
+    headers: *const u8,
+    headers_len: usize,
+    _: i32,
+) -> u32 {
+    // SAFETY: the caller promises that all of them can be read.
+    *HEADERS.lock().unwrap() = unsafe { std::slice::from_raw_parts(headers, headers_len) }.to_vec();
+    status()
+}
+
 macro_rules! answers_with_the_status {
     ($($name:ident($($argument:ty),*);)+) => {
         $(#[unsafe(no_mangle)]
@@ -71,6 +102,7 @@ answers_with_the_status! {
     proxy_set_property(*const u8, usize, *const u8, usize);
     proxy_get_current_time_nanoseconds(*mut u64);
     proxy_set_effective_context(u32);
+    proxy_set_shared_data(*const u8, usize, *const u8, usize, u32);
     proxy_set_tick_period_milliseconds(u32);
 }
 
@@ -88,6 +120,9 @@ fn every_call() -> Vec<(&'static str, Result<(), Refused>)> {
         ("record_metric", abi::record_metric(1, u64::MAX)),
         ("set_property", abi::set_property("a", "b")),
         ("now", abi::now().map(drop)),
+        ("answer", abi::answer(200, "details", "{}")),
+        ("shared", abi::shared("key").map(drop)),
+        ("set_shared", abi::set_shared("key", b"value", 1)),
         ("set_effective_context", abi::set_effective_context(7)),
         ("set_tick", abi::set_tick(std::time::Duration::MAX)),
     ]
@@ -105,6 +140,14 @@ fn every_status_comes_back_as_a_value() {
             }
         }
     }
+}
+
+#[test]
+fn headers_of_an_answer_are_laid_out_as_the_host_reads_them() {
+    STATUS.set(0);
+    abi::answer(200, "", "{}").unwrap();
+    let expected = [&b"\x01\0\0\0\x0c\0\0\0\x10\0\0\0"[..], b"content-type\0application/json\0"].concat();
+    assert_eq!(*HEADERS.lock().unwrap(), expected);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-"""Runs the executable specification over one recorded conversation and prints what it decides, for tests/epochs.rs.
+"""Runs the executable specification over one recorded conversation and prints what it decides, for tests/core/epochs.rs.
 
 python3 epochs_model_dump.py DIRECTORY_OF_THE_MODEL CONVERSATION.json
 One JSON line per configuration and turn: configuration, number of elements, fixed bytes, boundaries, what leaves."""

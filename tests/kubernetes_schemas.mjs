@@ -1,5 +1,5 @@
 // Checks Kubernetes resources against the validators that npm packages generate from the APIs' own schemas, and refuses every
-// field that the schema does not know. `tests/mesh.rs` runs it; `make tools` fetches the packages.
+// field that the schema does not know. `tests/envoy/mesh` runs it; `make tools` fetches the packages.
 //
 // Standard input: a JSON array of {label, resource, partial}. Standard output: a JSON array of {label, path, problem}.
 // `partial` is for patches: nothing is missing there. The only argument is the folder with node_modules.

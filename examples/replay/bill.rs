@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use clap::ValueEnum;
-use context_compaction::models::{self, CachePrice, Prices};
+use context_compaction::models::{self, CachePrice, Model, Prices};
 use context_compaction::tokens;
 use serde::Deserialize;
 use serde_json::Value;
@@ -42,8 +42,8 @@ pub struct Rates {
 impl Rates {
     /// The list prices of a model; none where it has no price.
     pub fn of(model: &str) -> Option<Self> {
-        let Prices { input, output } = models::prices(model)?;
-        let CachePrice { read, write, .. } = models::cache_price(model);
+        let Model { prices, cache: CachePrice { read, write, .. }, .. } = models::look_up(model);
+        let Prices { input, output } = prices?;
         // Billionths of a dollar per million tokens, and thousandths of the input price.
         let per_token = |price: u64| price as f64 / 1e15;
         let share = |thousandths: u64| per_token(input) * thousandths as f64 / 1e3;

@@ -11,7 +11,7 @@ use context_compaction::json::Document;
 use context_compaction::ledger::Tariff;
 use context_compaction::policy::Policy;
 use context_compaction::transcript::{Transcript, Verdict, self_check};
-use context_compaction::{economy, models};
+use context_compaction::{economy, models::Model};
 
 use super::engines::Line;
 use super::policies::Kind;
@@ -188,13 +188,12 @@ impl Books {
 /// The prices by which the filter counts what is fetched again.
 fn tariff(transcript: &Transcript, settings: &Policy) -> Tariff {
     let prompt = &transcript.prompt;
-    let model = prompt.model.as_deref().unwrap_or_default();
-    let cache = models::cache_price(model);
+    let Model { cache, prices, .. } = settings.model(prompt.model());
     Tariff {
         bytes_per_token: settings.bytes_per_token.thousandths().into(),
         cache,
         write: economy::write_price(cache, prompt.one_hour_cache),
-        prices: models::prices(model),
+        prices,
         markers: prompt.cache_markers,
     }
 }

@@ -108,13 +108,13 @@ pub fn is_served(conversation: &Conversation) -> bool {
 /// Sees to it that the conversation has a price: its own, that of its model with dashes in place of dots, or that of a
 /// stand-in. Says what stands in, if anything does.
 pub fn price(conversation: &mut Conversation) -> Option<String> {
-    if models::prices(&conversation.model).is_some() {
+    if models::look_up(&conversation.model).prices.is_some() {
         return None;
     }
     let dashed = conversation.model.replace('.', "-");
     let [claude, other] = STAND_INS;
     let stand_in = if dashed.contains("claude") { claude } else { other };
-    let priced = if models::prices(&dashed).is_some() { dashed } else { stand_in.to_owned() };
+    let priced = if models::look_up(&dashed).prices.is_some() { dashed } else { stand_in.to_owned() };
     let note = format!("{}: {} priced as {priced}", conversation.name, conversation.model);
     conversation.model = priced;
     Some(note)

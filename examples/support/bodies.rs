@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use context_compaction::{dialect::DIALECTS, json::Document};
+
 use super::paths::shared;
 use super::{Failure, Result};
 
@@ -135,4 +137,23 @@ fn text(n: usize, bytes: usize) -> String {
     }
     text.truncate(bytes.max(format!("r-{n}.\n").len()));
     text
+}
+
+/// The path of the provider's API that a body is written for.
+pub fn path_of(body: &[u8]) -> Result<&'static str> {
+    let doc = Document::parse(body).map_err(|_| Failure::new("the body is not one JSON value in UTF-8"))?;
+    let paths = [("openai_chat", "/v1/chat/completions"), ("anthropic", "/v1/messages")];
+    let mut readable = DIALECTS.iter().filter_map(|d| Some((d.name, (d.read)(&doc).ok()?.pairs.len())));
+    let best = readable.by_ref().max_by_key(|(_, pairs)| *pairs);
+    best.and_then(|(name, _)| paths.iter().find(|(n, _)| *n == name)).map(|(_, path)| *path).ok_or_else(|| {
+        Failure::new(
+            "the body is neither an OpenAI Chat Completions nor an Anthropic Messages request with sound pairs",
+        )
+    })
+}
+
+/// The conversation of the demo: a scripted agent's, 63 pairs.
+pub fn demo() -> Vec<u8> {
+    let path = super::paths::repository().join("examples/conversation.json");
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

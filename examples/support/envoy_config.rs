@@ -364,6 +364,7 @@ fn access_log(path: &Path) -> Value {
                 "upstream_attempts": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",
                 "duration_ms": "%DURATION%",
                 "filter_state": format!("%FILTER_STATE(wasm.{FILTER_NAME}:PLAIN)%"),
+                "window": "%FILTER_STATE(wasm.context_window:PLAIN)%",
             }},
         },
     })

@@ -4,10 +4,12 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use context_compaction::exchange::{Event, Exchange, Headers, Outcome, Question, Report, Step};
+use context_compaction::exchange::{Event, Exchange, Headers, Outcome, Question, Report, Step, Told};
 use context_compaction::fault::Fault;
 use context_compaction::memory::Store;
 use context_compaction::policy::{Environment, Policy};
+use context_compaction::usage::Usage;
+use context_compaction::window::Snapshot;
 use serde_json::{Map, Value, json};
 
 /// Probabilities that a call, and its whole result, are still needed.
@@ -71,6 +73,8 @@ pub struct Ran {
     pub outcome: Outcome,
     /// What was counted.
     pub report: Report,
+    /// How full the window is, where the body was read.
+    pub window: Option<Snapshot>,
     /// The bytes that leave.
     pub outgoing: Vec<u8>,
     /// The engine requests, parsed.
@@ -138,6 +142,31 @@ pub fn run_engine(
     body: &[u8],
     engine: &mut Engine<'_>,
 ) -> Ran {
+    drive((shared, seed), policy, (path, extra), body, engine).1
+}
+
+/// The same, and then the provider reports what `usage` says of it at that second of the host's clock.
+pub fn run_reported(
+    shared: &Shared,
+    policy: &Rc<Policy>,
+    path: &str,
+    body: &[u8],
+    engine: &mut Engine<'_>,
+    usage: impl FnOnce(&Ran) -> (Usage, u64),
+) -> (Ran, Told) {
+    let (mut exchange, ran) = drive((shared, 7), policy, (path, &[]), body, engine);
+    let (usage, seconds) = usage(&ran);
+    let told = exchange.reported(usage, seconds, shared);
+    (ran, told)
+}
+
+fn drive(
+    (shared, seed): (&Shared, u64),
+    policy: &Rc<Policy>,
+    (path, extra): (&str, &[(&str, &str)]),
+    body: &[u8],
+    engine: &mut Engine<'_>,
+) -> (Exchange, Ran) {
     let mut exchange = Exchange::new(Rc::clone(policy), seed);
     let headers = Sent { path, length: body.len(), extra };
     let mut asked = Vec::new();
@@ -163,7 +192,8 @@ pub fn run_engine(
         };
     };
     let outcome = *exchange.outcome().expect("a request that left has an outcome");
-    Ran { outcome, report: exchange.report().clone(), outgoing, asked }
+    let ran = Ran { outcome, report: exchange.report().clone(), window: exchange.window(), outgoing, asked };
+    (exchange, ran)
 }
 
 fn parsed(request: &[u8]) -> Value {

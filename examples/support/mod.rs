@@ -18,6 +18,7 @@ pub mod engine;
 pub mod engine_behaviour;
 pub mod envoy;
 pub mod envoy_config;
+pub mod estimates;
 pub mod exchange;
 pub mod gate;
 pub mod invariants;

@@ -31,8 +31,8 @@ pub fn eager(engine: &StubEngine, hold: bool) -> Value {
     }))
 }
 
-/// How the names of gauges and of the books begin.
-const BOOKS: [&str; 22] = [
+/// How the names of gauges, of the books, and of what is told about windows begin.
+const BOOKS: [&str; 27] = [
     "enforcing",
     "measuring",
     "engine_never_answered",
@@ -55,6 +55,11 @@ const BOOKS: [&str; 22] = [
     "engine_request_tokens",
     "engine_cost",
     "requests_not_measured",
+    "window",
+    "usage_",
+    "bytes_per_token",
+    "cache_read_tokens",
+    "removal_not_paying",
 ];
 
 /// Everything that a request meets.

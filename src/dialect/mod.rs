@@ -7,6 +7,7 @@ pub mod refusal;
 
 use crate::{
     json::{Document, Span},
+    models,
     policy::Removal,
     skip::Skip,
     transcript::{Levels, Transcript},
@@ -23,6 +24,8 @@ pub struct Dialect {
     pub read: fn(&Document<'_>) -> Result<Transcript, Skip>,
     /// Whether this model's provider takes prose without the calls that stood beside it.
     pub prose_may_stay: fn(model: &str) -> bool,
+    /// Whether its provider compacts a conversation where the request asks for it.
+    pub provider_compacts: bool,
 }
 
 /// Every dialect the filter reads.
@@ -32,12 +35,14 @@ pub static DIALECTS: &[Dialect] = &[
         serves: |path| path.ends_with("/chat/completions"),
         read: openai_chat::read,
         prose_may_stay: openai_chat::prose_may_stay,
+        provider_compacts: false,
     },
     Dialect {
         name: "anthropic",
         serves: |path| path.ends_with("/v1/messages"),
         read: anthropic::read,
         prose_may_stay: anthropic::prose_may_stay,
+        provider_compacts: true,
     },
 ];
 
@@ -63,12 +68,8 @@ impl Dialect {
 /// one breaks it: Claude from version 5.1 on. A Claude name without a version counts as bound, since an alias may point
 /// anywhere. Dates are no versions: `claude-opus-5-20260901` is 5.0.
 pub fn reasoning_is_bound(model: &str) -> bool {
-    let model = model.to_ascii_lowercase();
-    let Some((_, tail)) = model.split_once("claude") else { return false };
-    let mut numbers = tail.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty() && n.len() <= 2);
-    let major = numbers.next().and_then(|n| n.parse::<u8>().ok());
-    let minor = numbers.next().and_then(|n| n.parse::<u8>().ok()).unwrap_or(0);
-    major.is_none_or(|major| (major, minor) >= (5, 1))
+    let is_claude = model.to_ascii_lowercase().contains("claude");
+    is_claude && models::claude_version(model).is_none_or(|version| version >= (5, 1))
 }
 
 /// Bytes of the values at `spans`, strings without their quotes.

@@ -1,6 +1,6 @@
 //! What a request adds to the books: how its prompt divides, what leaves is worth, and what the model came back to.
 
-use super::{Asking, Exchange, plan};
+use super::{Asking, Exchange};
 use crate::{
     engine::{
         Class,
@@ -56,7 +56,7 @@ type Judging<'a> = (&'a Document<'a>, &'a Asking, &'a Fold);
 impl Exchange {
     /// Enters a request of a conversation that is left alone as a control.
     pub(super) fn enter_held_out(&mut self, transcript: &Transcript, store: &dyn Store) {
-        self.enter(transcript, None, &plan::tariff(&self.policy, transcript), store);
+        self.enter(transcript, None, &self.tariff(transcript), store);
         if let Some(books) = &mut self.report.books {
             books.held_out = true;
         }

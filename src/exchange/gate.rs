@@ -2,7 +2,7 @@
 
 use crate::{
     dialect::{self, Dialect},
-    policy::{BoundModels, Engine, Policy, ProviderCompaction},
+    policy::{BoundModels, Engine, Policy, ProviderCompaction, RequestHeader},
     skip::Skip,
     transcript::Transcript,
 };
@@ -12,6 +12,9 @@ pub trait Headers {
     /// The raw value of `name`, lower case; `None` when it is absent or the host does not give it.
     fn get(&self, name: &str) -> Option<Vec<u8>>;
 }
+
+/// With `off` a trusted client switches the filter off for one request.
+pub const SWITCH: &str = "x-context-compaction";
 
 /// Headers with which a client seals the body it sends.
 const SEALS: [&str; 6] =
@@ -24,6 +27,9 @@ pub(super) fn headers(policy: &Policy, headers: &dyn Headers, end: bool) -> Resu
         return Err(Skip::NoBody);
     }
     let dialect = Dialect::of(&text(":path")).ok_or(Skip::OtherPath)?;
+    if policy.request_header == RequestHeader::Trusted && text(SWITCH).trim().eq_ignore_ascii_case("off") {
+        return Err(Skip::SwitchedOff);
+    }
     if media_type(&text("content-type")) != "application/json" {
         return Err(Skip::NotJsonType);
     }
@@ -34,7 +40,7 @@ pub(super) fn headers(policy: &Policy, headers: &dyn Headers, end: bool) -> Resu
     match text("content-length").trim().parse::<usize>() {
         Ok(length) if length > policy.max_body_bytes => return Err(Skip::TooLarge),
         // The payload is part of the body, so a body this short cannot reach the threshold.
-        Ok(length) if length < policy.threshold_bytes() => return Err(Skip::BelowThreshold),
+        Ok(length) if length < policy.least_body() => return Err(Skip::BelowThreshold),
         Err(_) if !policy.buffer_unknown_length => return Err(Skip::UnknownLength),
         _ => {}
     }
@@ -65,11 +71,11 @@ fn is_signed(headers: &dyn Headers, authorization: &str) -> bool {
 /// Whether the request as a whole may be touched.
 pub(super) fn prompt(policy: &Policy, transcript: &Transcript) -> Result<(), Skip> {
     let prompt = &transcript.prompt;
-    let model = prompt.model.as_deref().unwrap_or_default();
+    let model = prompt.model();
     if !policy.admits_model(model) {
         return Err(Skip::ModelExcluded);
     }
-    if transcript.payload() < policy.threshold_bytes() {
+    if transcript.payload() < policy.bytes_of(policy.threshold_for(model)) {
         return Err(Skip::BelowThreshold);
     }
     if prompt.exact_body || (prompt.provider_edits && policy.provider_compaction == ProviderCompaction::Respect) {

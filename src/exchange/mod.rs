@@ -9,24 +9,29 @@ mod books;
 mod gate;
 mod outcome;
 mod plan;
+mod seen;
 
 pub use books::Books;
-pub use gate::{Headers, media_type};
+pub use gate::{Headers, SWITCH, media_type};
 pub use outcome::{Outcome, Report};
+pub use seen::Told;
 
 use crate::{
     cut::Reduced,
     dialect::Dialect,
     economy::Waits,
     engine::{Answer, Bars, Boundary, Evidence, systemone},
-    epoch::{self, Epoch, Fold, Law},
+    epoch::{self, Epoch, Fold, Law, Terms},
     fault::Fault,
     json::Document,
+    ledger::Tariff,
     memory::{self, Judged, Record, Store},
-    policy::{Decider, Mode, OnEngineFailure, Policy},
+    policy::{Decider, Mode, OnEngineFailure, OutcomeCheck, Policy},
+    realised,
     skip::Skip,
     transcript::{Levels, Transcript, Verdict, self_check},
 };
+use seen::Seen;
 use std::{
     collections::{BTreeMap, VecDeque},
     rc::Rc,
@@ -101,6 +106,8 @@ pub struct Exchange {
     seed: u64,
     /// What is remembered of the conversation.
     record: Option<Record>,
+    /// The prompt, once it was read.
+    seen: Option<Seen>,
 }
 
 #[derive(Debug)]
@@ -110,6 +117,38 @@ enum State {
     Asking(Asking),
     Rereading(Asking),
     Done(Outcome),
+}
+
+/// The boundaries of a conversation with what is remembered of each.
+#[derive(Debug)]
+pub struct Judgements {
+    /// The boundaries.
+    pub epochs: Vec<Epoch>,
+    /// The answer to each, where one is remembered.
+    pub answers: Vec<Option<Vec<Judged>>>,
+}
+
+impl Judgements {
+    /// What a worker with this memory knows; nothing is remembered under a policy without an engine.
+    pub fn recalled(
+        (policy, seed): (&Policy, u64),
+        doc: &Document<'_>,
+        transcript: &Transcript,
+        store: &dyn Store,
+    ) -> Self {
+        let rule = plan::rule(policy, transcript.prompt.model());
+        let epochs = epoch::epochs(transcript, &rule);
+        let fingerprint = policy.decider.as_ref().map(|decider| plan::fingerprint(policy, &rule, decider));
+        let keys = epoch::keys(doc, transcript, &epochs, seed, &fingerprint.unwrap_or_default());
+        let record = memory::recall(store, keys.first().copied().unwrap_or_default());
+        Self { answers: recalled(&record, &epochs, &keys), epochs }
+    }
+}
+
+/// The remembered answers to `epochs`.
+fn recalled(record: &Record, epochs: &[Epoch], keys: &[u128]) -> Vec<Option<Vec<Judged>>> {
+    let of = |(epoch, key): (&Epoch, &u128)| Some(record.answer(*key, epoch.eligible.len())?.to_vec());
+    epochs.iter().zip(keys).map(of).collect()
 }
 
 /// What is kept while the engine thinks: offsets into the body, never the body.
@@ -151,7 +190,7 @@ impl Law for BodyLaw<'_> {
 impl Exchange {
     /// A request that has not begun. `seed` makes the names in memory hard to guess; all workers share one.
     pub fn new(policy: Rc<Policy>, seed: u64) -> Self {
-        Self { policy, state: State::Start, report: Report::default(), seed, record: None }
+        Self { policy, state: State::Start, report: Report::default(), seed, record: None, seen: None }
     }
 
     /// What became of the request, once that is known.
@@ -172,6 +211,7 @@ impl Exchange {
 
     /// The host did not take the body of [`Step::Send`]: the original leaves after all.
     pub fn not_sent(&mut self) {
+        self.seen.iter_mut().for_each(Seen::not_sent);
         self.state = State::Done(Outcome::Untouched(Skip::HostRefused));
     }
 
@@ -218,14 +258,19 @@ impl Exchange {
         let decider = policy.decider.as_ref().ok_or(Skip::OutOfOrder)?;
         let doc = Document::parse(body)?;
         let transcript = (dialect.read)(&doc)?;
+        let rule = plan::rule(&policy, transcript.prompt.model());
+        let fingerprint = plan::fingerprint(&policy, &rule, decider);
+        let route = plan::route(&fingerprint);
+        self.seen = Some(Seen::of((&policy, self.seed, route), dialect, &doc, &transcript, store));
+        let compacted = transcript.elements.iter().any(|element| element.compaction);
+        self.report.provider_compaction = transcript.prompt.provider_edits || compacted;
         gate::prompt(&policy, &transcript)?;
-        let epochs = epoch::epochs(&transcript, &plan::rule(&policy));
+        let epochs = epoch::epochs(&transcript, &rule);
         self.count_pairs(&transcript, &epochs)?;
-        let keys = epoch::keys(&doc, &transcript, &epochs, self.seed, &plan::fingerprint(&policy, decider));
+        let keys = epoch::keys(&doc, &transcript, &epochs, self.seed, &fingerprint);
         self.admit(&doc, &transcript, &epochs, keys.first().copied().unwrap_or_default(), store)?;
-        let record = self.record.as_ref();
-        let recalled = |(epoch, key): (&Epoch, &u128)| Some(record?.answer(*key, epoch.eligible.len())?.to_vec());
-        let answers: Vec<Option<Vec<Judged>>> = epochs.iter().zip(&keys).map(recalled).collect();
+        let record = self.record.as_ref().ok_or(Skip::OutOfOrder)?;
+        let answers = recalled(record, &epochs, &keys);
         let missing = epochs.iter().zip(&answers).enumerate();
         let missing = missing.filter(|(_, (epoch, answer))| answer.is_none() && !epoch.eligible.is_empty());
         let (indices, asked): (Vec<usize>, Vec<Boundary<'_>>) =
@@ -304,6 +349,7 @@ impl Exchange {
             let standing = transcript.standing(index, self.policy.floor_bytes);
             self.report.skip_pair(standing.err().unwrap_or(Skip::Recent));
         }
+        self.report.epochs = epochs.len();
         self.report.judged = judged.iter().filter(|judged| **judged).count();
         match (epochs.is_empty(), self.report.judged) {
             (true, _) => Err(Skip::NothingAgedOut),
@@ -370,8 +416,9 @@ impl Exchange {
     fn without_verdict(&mut self, asking: Asking, store: &dyn Store) -> Result<(State, Step), Skip> {
         match self.policy.on_engine_failure {
             OnEngineFailure::Original => {
-                let tariff = plan::tariff(&self.policy, &asking.transcript);
+                let tariff = self.tariff(&asking.transcript);
                 self.enter(&asking.transcript, None, &tariff, store);
+                self.note_entry();
                 Err(Skip::EngineFailed)
             }
             OnEngineFailure::KeepDecided => Ok((State::Rereading(asking), Step::Reread)),
@@ -388,23 +435,26 @@ impl Exchange {
         let levels = dialect.levels(self.policy.removal, transcript.prompt.model.as_deref());
         let law = BodyLaw { doc: &doc, transcript, levels, head_chars: head };
         let answers = asking.whole_verdicts();
-        let tariff = plan::tariff(&self.policy, transcript);
-        let terms = plan::terms(&self.policy, &tariff);
+        let tariff = self.tariff(transcript);
+        let (terms, stopped) = self.terms(&tariff, store);
         let mut fold = epoch::fold(transcript, &asking.epochs, &answers, &law, &terms);
         let spared = transcript.spare_marked(&doc, &mut fold.verdicts, levels, head);
         (0..spared).for_each(|_| self.report.skip_pair(Skip::CacheMarker));
         // A call that failed has ended the request before; what is still missing was not asked about.
         if fold.unanswered.is_some() && !self.keeps_decided() {
             self.enter(transcript, None, &tariff, store);
+            self.note_entry();
             return Err(Skip::AskedInPart);
         }
         self.report.folded(&doc, transcript, &fold, head);
         if fold.verdicts.iter().all(|v| *v == Verdict::Keep) {
             self.enter(transcript, Some((&doc, asking, &fold)), &tariff, store);
+            self.note_entry();
             return Err(match (fold.unanswered, fold.waits) {
                 (Some(_), _) => Skip::EngineFailed,
                 (None, Some(Waits::ForMinReduction)) => Skip::WaitsForMinReduction,
                 (None, Some(Waits::ForGate)) => Skip::WaitsForGate,
+                (None, Some(Waits::AtLimit)) if stopped => Skip::NotPaying,
                 (None, Some(Waits::AtLimit)) => Skip::AtLimit,
                 (None, _) if !fold.kept_by_law.is_empty() || spared > 0 => Skip::NothingEligible,
                 (None, _) => Skip::KeptByEngine,
@@ -413,7 +463,35 @@ impl Exchange {
         let reduced = self.cut((&doc, body), asking, &fold, levels);
         // What did not leave after all is not counted as gone.
         self.enter(transcript, reduced.is_ok().then_some((&doc, asking, &fold)), &tariff, store);
+        self.note_entry();
+        if let (Ok(_), Some(seen)) = (&reduced, &mut self.seen) {
+            seen.reduced(&doc, transcript, &fold, head);
+        }
         reduced
+    }
+
+    /// By what prices this request is counted.
+    fn tariff(&self, transcript: &Transcript) -> Tariff {
+        plan::tariff(&self.policy, transcript, self.seen.as_ref().map(Seen::rate))
+    }
+
+    /// What a batch must reach, and whether there may be new ones at all on this route.
+    fn terms(&self, tariff: &Tariff, store: &dyn Store) -> (Terms, bool) {
+        let mut terms = plan::terms(&self.policy, tariff);
+        let stops = self.policy.outcome_check == OutcomeCheck::StopNew && self.policy.mode == Mode::Enforce;
+        let route = self.seen.as_ref().filter(|_| stops).map(Seen::route);
+        let stopped = route.is_some_and(|route| !realised::pays(store, route));
+        if let (true, Some(record)) = (stopped, &self.record) {
+            terms.max_batches = terms.max_batches.min(record.enforced.batches as usize);
+        }
+        (terms, stopped)
+    }
+
+    /// Keeps what the books say of the request, for when its provider reports.
+    fn note_entry(&mut self) {
+        if let (Some(seen), Some(books)) = (&mut self.seen, &self.report.books) {
+            seen.entered(books.entry);
+        }
     }
 
     /// The body without what `fold` takes out, read once more.

@@ -27,6 +27,8 @@ pub struct Report {
     pub asked: usize,
     /// Pairs that some boundary of this conversation judges.
     pub judged: usize,
+    /// Boundaries of the conversation so far.
+    pub epochs: usize,
     /// Batches that have left so far.
     pub batches: usize,
     /// Payload bytes of judged pairs that wait.
@@ -39,6 +41,8 @@ pub struct Report {
     pub removed_tokens: u64,
     /// Bytes of the body as it came and as it leaves; zero unless it was reduced.
     pub sizes: (usize, usize),
+    /// The request asks its provider to clear or compact, or carries what it made of its history.
+    pub provider_compaction: bool,
     /// How the engine failed, if it did.
     pub fault: Option<Fault>,
     /// Some reply answered many pairs all alike.
@@ -70,6 +74,19 @@ impl Report {
             for span in transcript.removed_payload(doc, index, *verdict, head_chars) {
                 let tokens = tokens::estimate_json_string(doc.slice(&span));
                 self.removed_tokens = self.removed_tokens.saturating_add(tokens);
+            }
+        }
+    }
+
+    /// What became of the request, as a dictionary of structured fields (RFC 9651). `enforced` unless it was only measured.
+    pub fn receipt(&self, outcome: Option<&Outcome>, enforced: bool) -> String {
+        let verb = if enforced { "reduced" } else { "measured" };
+        match outcome {
+            None => "outcome=waiting".to_owned(),
+            Some(Outcome::Untouched(skip)) => format!("outcome=untouched;reason={skip}"),
+            Some(Outcome::Reduced) => {
+                let pairs = self.dropped.saturating_add(self.truncated);
+                format!("outcome={verb};pairs={pairs};tokens={};epoch={}", self.removed_tokens, self.epochs)
             }
         }
     }

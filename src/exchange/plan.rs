@@ -5,15 +5,16 @@ use crate::{
     epoch::{self, Epoch, Rule, Terms},
     json::Document,
     ledger::Tariff,
-    models,
+    models::Model,
     policy::{Decider, Policy},
     transcript::Transcript,
 };
+use xxhash_rust::xxh3::xxh3_64;
 
 /// What closes a boundary.
-pub(super) fn rule(policy: &Policy) -> Rule {
+pub(super) fn rule(policy: &Policy, model: &str) -> Rule {
     Rule {
-        threshold_tokens: policy.threshold_tokens,
+        threshold_tokens: policy.threshold_for(model),
         bytes_per_token: policy.bytes_per_token.thousandths().into(),
         epoch_tokens: policy.epoch_tokens,
         epoch_pairs: policy.epoch_pairs,
@@ -41,10 +42,10 @@ pub(super) fn terms(policy: &Policy, tariff: &Tariff) -> Terms {
 }
 
 /// Every setting that shapes verdicts: answers under other settings are other answers.
-pub(super) fn fingerprint(policy: &Policy, decider: &Decider) -> String {
+pub(super) fn fingerprint(policy: &Policy, rule: &Rule, decider: &Decider) -> String {
     let Decider { engine, endpoint, model, export, decision_threshold, call_threshold, .. } = decider;
     let engine = (engine, &endpoint.authority, &endpoint.path, model, export, decision_threshold, call_threshold);
-    format!("{engine:?} {:?} {}", rule(policy), policy.truncate_head_chars)
+    format!("{engine:?} {rule:?} {}", policy.truncate_head_chars)
 }
 
 /// Whether the conversation is in the share that is left alone. The hash has no seed, so that all replicas agree.
@@ -57,12 +58,17 @@ pub(super) fn is_held_out(policy: &Policy, doc: &Document<'_>, transcript: &Tran
             .is_some_and(|key| key.checked_rem(1000).is_some_and(|part| part < share))
 }
 
-/// By what prices this request is counted.
-pub(super) fn tariff(policy: &Policy, transcript: &Transcript) -> Tariff {
+/// Under which name sums over a route are kept: its settings.
+pub(super) fn route(fingerprint: &str) -> u64 {
+    xxh3_64(fingerprint.as_bytes())
+}
+
+/// By what prices this request is counted. `rate` is what bytes come to, in thousandths, where providers have told.
+pub(super) fn tariff(policy: &Policy, transcript: &Transcript, rate: Option<u64>) -> Tariff {
     let prompt = &transcript.prompt;
-    let (cache, prices) = models::look_up(prompt.model.as_deref().unwrap_or_default());
+    let Model { cache, prices, .. } = policy.model(prompt.model());
     Tariff {
-        bytes_per_token: policy.bytes_per_token.thousandths().into(),
+        bytes_per_token: rate.unwrap_or(policy.bytes_per_token.thousandths().into()),
         cache,
         write: economy::write_price(cache, prompt.one_hour_cache),
         prices,

@@ -71,6 +71,16 @@ unsafe extern "C" {
         cas: *mut u32,
     ) -> u32;
     fn proxy_set_shared_data(key: *const u8, key_len: usize, value: *const u8, len: usize, cas: u32) -> u32;
+    fn proxy_send_local_response(
+        status: u32,
+        details: *const u8,
+        details_len: usize,
+        body: *const u8,
+        body_len: usize,
+        headers: *const u8,
+        headers_len: usize,
+        grpc_status: i32,
+    ) -> u32;
     fn proxy_set_effective_context(context: u32) -> u32;
     fn proxy_set_tick_period_milliseconds(period: u32) -> u32;
 }
@@ -168,6 +178,35 @@ pub(crate) fn now() -> Result<Duration, Refused> {
     // SAFETY: the pointer is valid for writes during the call.
     done(unsafe { proxy_get_current_time_nanoseconds(&raw mut nanoseconds) })?;
     Ok(Duration::from_nanos(nanoseconds))
+}
+
+/// Answers the current request in place of its provider, with JSON.
+pub(crate) fn answer(status: u16, details: &str, body: &str) -> Result<(), Refused> {
+    const HEADERS: [(&str, &str); 1] = [("content-type", "application/json")];
+    let headers = serialized(&HEADERS);
+    // SAFETY: all of these are valid for reads during the call.
+    done(unsafe {
+        proxy_send_local_response(
+            status.into(),
+            details.as_ptr(),
+            details.len(),
+            body.as_ptr(),
+            body.len(),
+            headers.as_ptr(),
+            headers.len(),
+            -1,
+        )
+    })
+}
+
+/// Headers as the host takes them: how many, the lengths of each, then each with a zero behind it.
+fn serialized(headers: &[(&str, &str)]) -> Vec<u8> {
+    let length = |text: &str| u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes();
+    let mut bytes = u32::try_from(headers.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
+    headers.iter().for_each(|(name, value)| bytes.extend([length(name), length(value)].concat()));
+    let texts = headers.iter().flat_map(|(name, value)| [name, value]);
+    texts.for_each(|text| bytes.extend(text.bytes().chain([0])));
+    bytes
 }
 
 /// Makes `context` the one that the next calls are about; refused when it is gone.

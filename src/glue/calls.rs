@@ -4,9 +4,22 @@ use super::{
     abi::{self, Buffer, Map},
     meters::Meters,
 };
-use crate::{driver::Plugin, metrics::Metric, policy::Decider};
+use crate::{driver::Plugin, memory::Store, metrics::Metric, policy::Decider};
 use proxy_wasm::hostcalls;
 use std::{rc::Rc, time::Duration};
+
+/// The data that all workers share.
+pub(super) struct Workers;
+
+impl Store for Workers {
+    fn get(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)> {
+        abi::shared(key).ok().map(|(value, version)| (value, Some(version)))
+    }
+
+    fn set(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
+        abi::set_shared(key, value, version.unwrap_or(0)).is_ok()
+    }
+}
 
 /// The plugin of the current callback.
 pub(super) struct Calls(pub(super) Rc<Meters>);
@@ -38,11 +51,11 @@ impl Plugin for Calls {
     }
 
     fn shared(&self, key: &str) -> Option<(Vec<u8>, Option<u32>)> {
-        abi::shared(key).ok().map(|(value, version)| (value, Some(version)))
+        Workers.get(key)
     }
 
     fn set_shared(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
-        abi::set_shared(key, value, version.unwrap_or(0)).is_ok()
+        Workers.set(key, value, version)
     }
 
     fn now(&self) -> Duration {

@@ -4,20 +4,28 @@
 
 use super::{
     abi::{self, Buffer, Map},
+    analyst::{self, Analyst},
     calls::Calls,
-    meters::Meters,
+    stream::Shared,
 };
 use crate::{
     cut::Reduced,
-    driver::{Driver, Host, Plugin},
+    driver::{Driver, Field, Host, Plugin, RECEIPT},
+    hold::Watch,
     metrics::Metric,
     policy::Policy,
+    usage::{Reader, Usage},
 };
 use proxy_wasm::{
     traits::{Context, HttpContext},
     types::Action,
 };
-use std::{cell::RefCell, collections::VecDeque, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    rc::Rc,
+    time::Duration,
+};
 
 /// How often the root looks for copies.
 pub(super) const TICK: Duration = Duration::from_millis(20);
@@ -35,6 +43,8 @@ pub(super) struct Backlog {
     arriving: usize,
     waiting: VecDeque<Driver<Copy>>,
     running: Vec<Driver<Copy>>,
+    /// What became of them is known; their responses are on the way.
+    settled: Vec<Driver<Copy>>,
 }
 
 impl Backlog {
@@ -63,33 +73,87 @@ impl Backlog {
             let len = driver.host().len();
             read = read.saturating_add(len);
             driver.on_request_body(len, true);
-            if !driver.is_settled() {
-                self.running.push(driver);
-            }
+            self.running.push(driver);
         }
+        self.settle();
     }
 
     pub(super) fn on_engine_reply(&mut self, token: u32, headers: usize, body_len: usize) {
         if let Some(driver) = self.running.iter_mut().find(|driver| driver.awaits(token)) {
             driver.on_engine_reply(token, headers, body_len);
         }
-        self.running.retain(|driver| !driver.is_settled());
+        self.settle();
+    }
+
+    /// Lets go of the bodies that are no longer needed, and of the copies whose streams are over.
+    fn settle(&mut self) {
+        for mut driver in self.running.extract_if(.., |driver| driver.is_settled()) {
+            driver.host().forget();
+            match driver.host().ended.take() {
+                Some(Some(usage)) => driver.on_usage(usage),
+                Some(None) => {}
+                None => self.settled.push(driver),
+            }
+        }
+    }
+
+    /// The copy of this stream, if what became of it is known.
+    fn settled(&self, stream: u32) -> Option<&Driver<Copy>> {
+        self.settled.iter().find(|driver| driver.host().stream == stream)
+    }
+
+    /// The stream is over, and its provider has reported this.
+    fn ended(&mut self, stream: u32, usage: Option<Usage>) {
+        if let Some(at) = self.settled.iter().position(|driver| driver.host().stream == stream) {
+            let mut driver = self.settled.swap_remove(at);
+            usage.into_iter().for_each(|usage| driver.on_usage(usage));
+        } else if let Some(driver) = self.waiting.iter().chain(&self.running).find(|d| d.host().stream == stream) {
+            driver.host().ended.set(Some(usage));
+        }
     }
 }
 
 /// A stream that only looks.
 pub(super) struct Observer {
+    stream: u32,
     /// None once it was handed over.
     driver: Option<Driver<Copy>>,
-    max_body: usize,
+    /// Reads what the provider reports of a request that was handed over.
+    reader: Option<Reader>,
+    /// The request asks for an analysis: the one kind that is held.
+    analyst: Option<Analyst>,
+    policy: Rc<Policy>,
+    seed: u64,
+    calls: Calls,
+    watch: Rc<RefCell<Watch>>,
     backlog: Rc<RefCell<Backlog>>,
 }
 
 impl Observer {
-    pub(super) fn new(policy: Rc<Policy>, meters: Rc<Meters>, seed: u64, backlog: Rc<RefCell<Backlog>>) -> Self {
-        let copy = Copy { plugin: Calls(meters), body: RefCell::default(), line: RefCell::default() };
-        let max_body = policy.max_body_bytes;
-        Self { driver: Some(Driver::new(copy, policy, seed)), max_body, backlog }
+    pub(super) fn new(
+        stream: u32,
+        policy: Rc<Policy>,
+        (meters, watch, seed): Shared,
+        backlog: Rc<RefCell<Backlog>>,
+    ) -> Self {
+        let copy = Copy {
+            stream,
+            plugin: Calls(Rc::clone(&meters)),
+            body: RefCell::default(),
+            line: RefCell::default(),
+            ended: Cell::default(),
+        };
+        let driver = Some(Driver::new(copy, Rc::clone(&policy), seed));
+        Self { stream, policy, seed, calls: Calls(meters), watch, driver, analyst: None, reader: None, backlog }
+    }
+
+    /// Sets the response headers of `response_headers`: what is known by now.
+    fn tell_client(&self) {
+        let Ok(backlog) = self.backlog.try_borrow() else { return };
+        match self.driver.as_ref().or_else(|| backlog.settled(self.stream)) {
+            Some(driver) => driver.tell_client(),
+            None => set_response_header(RECEIPT, "outcome=measuring"),
+        }
     }
 
     fn hand_over(&mut self) {
@@ -132,12 +196,24 @@ impl Context for Observer {}
 
 impl HttpContext for Observer {
     fn on_http_request_headers(&mut self, _: usize, end: bool) -> Action {
+        if analyst::wanted(&self.policy) {
+            if let Ok(mut watch) = self.watch.try_borrow_mut() {
+                watch.began(self.stream, self.calls.now());
+            }
+            self.analyst = Some(Analyst::begin(&self.policy, self.seed, end));
+            self.driver = None;
+            return Action::Pause;
+        }
         self.driver.iter_mut().for_each(|driver| _ = driver.on_request_headers(end));
         Action::Continue
     }
 
     fn on_http_request_body(&mut self, len: usize, end: bool) -> Action {
-        let max_body = self.max_body;
+        if let Some(analyst) = &mut self.analyst {
+            self.watch.try_borrow_mut().into_iter().for_each(|mut watch| _ = watch.body_arrived(self.stream));
+            return analyst.on_body(&self.calls, len, end);
+        }
+        let max_body = self.policy.max_body_bytes;
         if len > 0 && self.undecided().is_some() {
             self.copy(len);
         }
@@ -159,22 +235,69 @@ impl HttpContext for Observer {
         Action::Continue
     }
 
+    fn on_http_response_headers(&mut self, _: usize, end: bool) -> Action {
+        if self.policy.response_headers && self.analyst.is_none() {
+            self.tell_client();
+        }
+        if self.driver.is_none() && self.analyst.is_none() && !end {
+            let header = |name| abi::present(abi::header(Map::Response, name)).and_then(|v| String::from_utf8(v).ok());
+            let text = |name| header(name).unwrap_or_default();
+            let status = text(":status").parse().unwrap_or(0);
+            self.reader = Reader::new(status, &text("content-type"), &text("content-encoding"));
+        }
+        Action::Continue
+    }
+
+    fn on_http_response_body(&mut self, len: usize, _: bool) -> Action {
+        if let Some(reader) = &mut self.reader {
+            reader.feed(&abi::buffer(Buffer::ResponseBody, len).unwrap_or_default());
+        }
+        Action::Continue
+    }
+
     fn on_log(&mut self) {
+        if self.analyst.is_some() {
+            self.watch.try_borrow_mut().into_iter().for_each(|mut watch| watch.ended(self.stream));
+            return;
+        }
         self.driver.iter_mut().for_each(Driver::on_stream_end);
         self.give_up();
         // What a copy comes to is known later, and stands in the counters only.
         let line = self.driver.as_ref().map_or_else(|| "measuring".to_owned(), |driver| driver.host().line());
-        if abi::set_property("context_compaction", &line).is_err() {
-            log::debug!("the host took no access-log field");
+        set_property(Field::Outcome, &line);
+        if self.driver.is_some() {
+            return;
         }
+        if let Ok(mut backlog) = self.backlog.try_borrow_mut() {
+            if let Some(window) = backlog.settled(self.stream).and_then(Driver::window) {
+                set_property(Field::Window, &window.to_string());
+            }
+            backlog.ended(self.stream, self.reader.as_ref().and_then(Reader::usage));
+        }
+    }
+}
+
+fn set_property(field: Field, line: &str) {
+    if abi::set_property(field.name(), line).is_err() {
+        log::debug!("the host took no access-log field");
+    }
+}
+
+fn set_response_header(name: &str, value: &str) {
+    if abi::set_header(Map::Response, name, value).is_err() {
+        log::debug!("the host took no response header");
     }
 }
 
 /// A copied request. Whatever would change the request changes nothing, and works.
 pub(super) struct Copy {
+    /// Where it comes from.
+    stream: u32,
     plugin: Calls,
     body: RefCell<Vec<u8>>,
     line: RefCell<String>,
+    /// The stream is over before what became of the copy is known, and its provider has reported this.
+    ended: Cell<Option<Option<Usage>>>,
 }
 
 impl Copy {
@@ -217,6 +340,17 @@ impl Host for Copy {
         true
     }
 
+    /// In the stream's own callback, like all that concerns headers.
+    fn take_request_header(&self, name: &str) {
+        if abi::remove_header(Map::Request, name).is_err() {
+            log::debug!("the host kept a request header");
+        }
+    }
+
+    fn set_response_header(&self, name: &str, value: &str) {
+        set_response_header(name, value);
+    }
+
     fn request_body(&self, len: usize) -> Option<Vec<u8>> {
         let body = self.body.try_borrow().ok()?;
         (body.len() == len).then(|| body.clone())
@@ -243,8 +377,8 @@ impl Host for Copy {
     }
 
     /// For the stream's end, if it has not been handed over by then.
-    fn note(&self, line: &str) {
-        if let Ok(mut noted) = self.line.try_borrow_mut() {
+    fn note(&self, field: Field, line: &str) {
+        if let (Field::Outcome, Ok(mut noted)) = (field, self.line.try_borrow_mut()) {
             line.clone_into(&mut noted);
         }
     }

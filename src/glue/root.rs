@@ -1,7 +1,7 @@
 //! The plugin: reads its configuration and makes one stream per request.
 
 use super::{
-    abi,
+    abi, analyst,
     measure::{self, Backlog, Observer},
     meters::Meters,
     stream::Stream,
@@ -104,17 +104,20 @@ impl RootContext for Root {
     }
 
     fn on_tick(&mut self) {
-        if self.policy.as_ref().is_some_and(|policy| policy.mode == Mode::Measure) {
-            if let Ok(mut backlog) = self.backlog.try_borrow_mut() {
-                backlog.on_tick();
-            }
-            return;
+        let Some(policy) = &self.policy else { return };
+        let measures = policy.mode == Mode::Measure;
+        if measures && let Ok(mut backlog) = self.backlog.try_borrow_mut() {
+            backlog.on_tick();
         }
         let Ok(mut watch) = self.watch.try_borrow_mut() else { return };
-        if watch.is_proven() {
+        if watch.is_proven() && !measures {
             return Self::tick_every(Duration::ZERO);
         }
         for request in watch.overdue(abi::now().unwrap_or_default()) {
+            if abi::set_effective_context(request).is_ok() && analyst::wanted(policy) {
+                analyst::refuse();
+                continue;
+            }
             let resumed = abi::set_effective_context(request).and_then(|()| abi::continue_request());
             if resumed.is_ok() {
                 log::error!(
@@ -127,11 +130,11 @@ impl RootContext for Root {
 
     fn create_http_context(&self, context: u32) -> Option<Box<dyn HttpContext>> {
         let policy = self.policy.as_ref()?;
-        if policy.mode == Mode::Measure {
-            let (meters, backlog) = (Rc::clone(&self.meters), Rc::clone(&self.backlog));
-            return Some(Box::new(Observer::new(Rc::clone(policy), meters, self.seed, backlog)));
-        }
         let shared = (Rc::clone(&self.meters), Rc::clone(&self.watch), self.seed);
+        if policy.mode == Mode::Measure {
+            let backlog = Rc::clone(&self.backlog);
+            return Some(Box::new(Observer::new(context, Rc::clone(policy), shared, backlog)));
+        }
         Some(Box::new(Stream::new(context, Rc::clone(policy), shared)))
     }
 

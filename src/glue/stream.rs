@@ -2,12 +2,13 @@
 
 use super::{
     abi::{self, Buffer, Map},
+    analyst::{self, Analyst},
     calls::Calls,
     meters::Meters,
 };
 use crate::{
     cut::Reduced,
-    driver::{Driver, Flow, Host, Plugin},
+    driver::{Driver, Field, Flow, Host, Plugin},
     hold::{Hold, Watch},
     policy::Policy,
 };
@@ -19,8 +20,12 @@ use std::{cell::RefCell, rc::Rc};
 
 pub(super) struct Stream {
     context: u32,
+    policy: Rc<Policy>,
+    seed: u64,
     watch: Rc<RefCell<Watch>>,
     driver: Driver<Request>,
+    /// The request asks for an analysis, and is nothing to the driver.
+    analyst: Option<Analyst>,
 }
 
 /// What the streams of one plugin share: metrics, the watch over held requests, the seed of names in memory.
@@ -29,7 +34,15 @@ pub(super) type Shared = (Rc<Meters>, Rc<RefCell<Watch>>, u64);
 impl Stream {
     pub(super) fn new(context: u32, policy: Rc<Policy>, (meters, watch, seed): Shared) -> Self {
         let request = Request { plugin: Calls(meters), watch: Rc::clone(&watch) };
-        Self { context, watch, driver: Driver::new(request, policy, seed) }
+        let driver = Driver::new(request, Rc::clone(&policy), seed);
+        Self { context, policy, seed, watch, driver, analyst: None }
+    }
+
+    /// The headers are held from now on.
+    fn held(&self) {
+        if let Ok(mut watch) = self.watch.try_borrow_mut() {
+            watch.began(self.context, self.driver.host().plugin().now());
+        }
     }
 
     fn was_released(&self) -> bool {
@@ -54,9 +67,14 @@ impl Context for Stream {
 impl HttpContext for Stream {
     fn on_http_request_headers(&mut self, _: usize, end: bool) -> Action {
         trap_on_command("headers");
+        if analyst::wanted(&self.policy) {
+            self.held();
+            self.analyst = Some(Analyst::begin(&self.policy, self.seed, end));
+            return Action::Pause;
+        }
         let flow = self.driver.on_request_headers(end);
-        if let (Flow::Pause, Ok(mut watch)) = (flow, self.watch.try_borrow_mut()) {
-            watch.began(self.context, self.driver.host().plugin().now());
+        if flow == Flow::Pause {
+            self.held();
         }
         action(flow)
     }
@@ -64,6 +82,9 @@ impl HttpContext for Stream {
     fn on_http_request_body(&mut self, len: usize, end: bool) -> Action {
         trap_on_command("body");
         let released = self.was_released();
+        if let Some(analyst) = &mut self.analyst {
+            return analyst.on_body(self.driver.host().plugin(), len, end);
+        }
         action(if released { self.driver.on_hold_released() } else { self.driver.on_request_body(len, end) })
     }
 
@@ -73,6 +94,9 @@ impl HttpContext for Stream {
     }
 
     fn on_http_response_headers(&mut self, _: usize, end: bool) -> Action {
+        if self.analyst.is_some() {
+            return Action::Continue;
+        }
         self.driver.on_response_headers(end);
         Action::Continue
     }
@@ -89,7 +113,9 @@ impl HttpContext for Stream {
         if let Ok(mut watch) = self.watch.try_borrow_mut() {
             watch.ended(self.context);
         }
-        self.driver.on_stream_end();
+        if self.analyst.is_none() {
+            self.driver.on_stream_end();
+        }
     }
 }
 
@@ -154,8 +180,20 @@ impl Host for Request {
         abi::buffer(Buffer::ResponseBody, len).ok()
     }
 
-    fn note(&self, line: &str) {
-        if abi::set_property("context_compaction", line).is_err() {
+    fn take_request_header(&self, name: &str) {
+        if abi::remove_header(Map::Request, name).is_err() {
+            log::debug!("the host kept a request header");
+        }
+    }
+
+    fn set_response_header(&self, name: &str, value: &str) {
+        if abi::set_header(Map::Response, name, value).is_err() {
+            log::debug!("the host took no response header");
+        }
+    }
+
+    fn note(&self, field: Field, line: &str) {
+        if abi::set_property(field.name(), line).is_err() {
             log::debug!("the host took no access-log field");
         }
     }

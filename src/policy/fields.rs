@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::number::Share;
 use super::raw::{Checked, Raw};
 use super::{
-    ApiKey, BoundModels, Decider, Endpoint, Engine, Environment, Export, OnEngineFailure, Policy, Problem,
-    ProviderCompaction, Removal, names, secret,
+    ApiKey, BoundModels, DEFAULT_THRESHOLD, Decider, Endpoint, Engine, Environment, Export, Known, OnEngineFailure,
+    OutcomeCheck, Policy, Problem, ProviderCompaction, Removal, RequestHeader, names, secret,
 };
 use crate::json::{Document, Kind, Member};
+use crate::models::{CachePrice, Prices};
 
 /// Keys under which the whole configuration may stand.
 const WRAPPERS: [&str; 2] = ["context_compaction", "compactacao"];
@@ -29,6 +30,7 @@ pub(super) struct Draft {
     api_key_env: Option<String>,
     export: Option<Export>,
     export_consent: Option<bool>,
+    threshold_tokens: Option<u64>,
     timeout_ms: Option<u64>,
     decision_threshold: Option<Share>,
     call_threshold: Option<Share>,
@@ -76,7 +78,10 @@ pub(super) const FIELDS: &[Field] = &[
     field("cluster", |d, v| set(&mut d.cluster, cluster(v).map(Some))),
     field("model", |d, v| set(&mut d.model, model(v).map(Some))),
     field("api_key_env", |d, v| set(&mut d.api_key_env, v.text().and_then(secret::variable_name).map(Some))),
-    aliased("threshold_tokens", "limiar_tokens", |d, v| set(&mut d.policy.threshold_tokens, v.whole(0..=100_000_000))),
+    aliased("threshold_tokens", "limiar_tokens", |d, v| {
+        set(&mut d.threshold_tokens, v.whole(0..=100_000_000).map(Some))
+    }),
+    field("threshold_ratio", |d, v| set(&mut d.policy.threshold_ratio, v.milli(0..=1).map(Some))),
     aliased("floor_bytes", "piso_bytes", |d, v| set(&mut d.policy.floor_bytes, v.size(0..=1_000_000_000))),
     aliased("preserve_recent", "preservar_recentes", |d, v| {
         set(&mut d.policy.preserve_recent, v.size(0..=1_000_000_000))
@@ -134,6 +139,25 @@ pub(super) const FIELDS: &[Field] = &[
     }),
     field("new_conversations_only", |d, v| set(&mut d.policy.new_conversations_only, v.flag())),
     field("holdout", |d, v| set(&mut d.policy.holdout, v.milli(0..=1))),
+    field("models", |d, v| {
+        let limits =
+            v.named(|name, limit| Ok(Known { models: name, limit: Some(limit.whole(1..=100_000_000)?), prices: None }));
+        limits.map(|limits| d.policy.known_models.extend(limits))
+    }),
+    field("pricing", |d, v| {
+        let prices = v.named(|name, prices| Ok(Known { models: name, limit: None, prices: Some(pricing(prices)?) }));
+        prices.map(|prices| d.policy.known_models.extend(prices))
+    }),
+    field("response_headers", |d, v| set(&mut d.policy.response_headers, v.flag())),
+    field("request_header", |d, v| {
+        let choices = [("ignore", RequestHeader::Ignore), ("trusted", RequestHeader::Trusted)];
+        set(&mut d.policy.request_header, v.choice(&choices))
+    }),
+    field("analyze_header", |d, v| set(&mut d.policy.analyze_header, v.flag())),
+    field("outcome_check", |d, v| {
+        let choices = [("alert", OutcomeCheck::Alert), ("stop_new", OutcomeCheck::StopNew), ("off", OutcomeCheck::Off)];
+        set(&mut d.policy.outcome_check, v.choice(&choices))
+    }),
     field("deterministic_tools", |d, v| set(&mut d.policy.deterministic_tools, v.globs().map(Some))),
     field("engine_price_per_mtok", |d, v| set(&mut d.policy.engine_price_per_mtok, v.milli(0..=1_000))),
 ];
@@ -170,6 +194,18 @@ fn model(value: &Raw<'_>) -> Checked<String> {
         ));
     }
     without_secret(name)
+}
+
+/// The members of one model's prices; only `input` must be there.
+const PRICES: [&str; 5] = ["input", "cache_read", "cache_write", "cache_write_1h", "output"];
+
+fn pricing(value: &Raw<'_>) -> Checked<(CachePrice, Prices)> {
+    let [input, read, write, write_1h, output] = value.members(PRICES)?;
+    let dollars = |price: Option<Raw<'_>>| price.map(|price| price.dollars()).transpose();
+    let input = dollars(input)?.filter(|price| *price > 0).ok_or("needs input, above 0")?;
+    let cache = CachePrice::of(input, dollars(read)?, dollars(write)?, dollars(write_1h)?);
+    let prices = Prices { input, output: dollars(output)?.unwrap_or(0) };
+    Ok((cache.ok_or("needs input, above 0")?, prices))
 }
 
 fn without_secret(name: String) -> Checked<String> {
@@ -308,6 +344,19 @@ impl Draft {
             ));
         }
         missing
+    }
+
+    /// A share of the window alone replaces the default.
+    pub(super) fn threshold_tokens(&self) -> u64 {
+        let default = if self.policy.threshold_ratio.is_some() { u64::MAX } else { DEFAULT_THRESHOLD };
+        self.threshold_tokens.unwrap_or(default)
+    }
+
+    /// An analysis is an answer in place of the provider's: its request must not be on its way already.
+    pub(super) fn unheld_analysis(&self) -> Option<Problem> {
+        (self.policy.analyze_header && !self.policy.hold_headers).then(|| {
+            Problem::new("analyze_header", "needs hold_headers: true, else the request's headers leave before it")
+        })
     }
 
     /// The engine, where enough is said to ask one.

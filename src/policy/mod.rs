@@ -11,6 +11,7 @@ mod number;
 mod raw;
 mod secret;
 
+use crate::models::{self, CachePrice, Model, Prices};
 use std::time::Duration;
 
 pub use endpoint::Endpoint;
@@ -19,6 +20,9 @@ pub use number::{Milli, Share};
 pub use secret::{ApiKey, Secret};
 
 use fields::Draft;
+
+/// `threshold_tokens` where the configuration names no threshold at all.
+pub const DEFAULT_THRESHOLD: u64 = 40_000;
 
 /// Environment variables that turn removal on where the configuration does not say `enabled`.
 pub const SWITCHES: [&str; 2] = ["CONTEXT_COMPACTION_ENABLED", "ATLASBERG_COMPACTACAO_ENABLED"];
@@ -93,6 +97,37 @@ pub enum ProviderCompaction {
     Ignore,
 }
 
+/// Whether one request may switch the filter off for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestHeader {
+    /// The header means nothing here.
+    Ignore,
+    /// `x-context-compaction: off` leaves the request alone.
+    Trusted,
+}
+
+/// What happens when removals cost more than they save, by what the provider reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutcomeCheck {
+    /// Nothing is compared.
+    Off,
+    /// It is said.
+    Alert,
+    /// It is said, and nothing more is removed while it is so.
+    StopNew,
+}
+
+/// What the operator knows better of models than the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Which models.
+    pub models: Glob,
+    /// The most input that they take, in tokens.
+    pub limit: Option<u64>,
+    /// What they cost.
+    pub prices: Option<(CachePrice, Prices)>,
+}
+
 /// The engine and what it needs to be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decider {
@@ -123,8 +158,10 @@ pub struct Policy {
     pub mode: Mode,
     /// The engine; none where the configuration does not say enough to ask one.
     pub decider: Option<Decider>,
-    /// Smaller prompts are never touched, in tokens.
+    /// Smaller prompts are never touched, in tokens; `u64::MAX` where only `threshold_ratio` counts.
     pub threshold_tokens: u64,
+    /// The same as a share of the model's input limit. The lower of both counts.
+    pub threshold_ratio: Option<Milli>,
     /// Bytes of payload that count as one token.
     pub bytes_per_token: Milli,
     /// A boundary needs this much new payload since the last one, in tokens.
@@ -169,6 +206,8 @@ pub struct Policy {
     pub models_allowed: Vec<Glob>,
     /// Never these models; wins over `models_allowed`.
     pub models_denied: Vec<Glob>,
+    /// Where the operator knows models better than the table; the first that fits counts.
+    pub known_models: Vec<Known>,
     /// What happens where the request asks the provider to compact.
     pub provider_compaction: ProviderCompaction,
     /// Larger bodies pass untouched, in bytes.
@@ -179,6 +218,14 @@ pub struct Policy {
     pub hold_headers: bool,
     /// Whether Envoy signs the request behind this filter.
     pub signed_after_filter: bool,
+    /// Whether responses carry what was done and how full the window is.
+    pub response_headers: bool,
+    /// Whether one request may switch the filter off for itself.
+    pub request_header: RequestHeader,
+    /// Whether a request that asks for an analysis is answered with one.
+    pub analyze_header: bool,
+    /// What happens when removals cost more than they save.
+    pub outcome_check: OutcomeCheck,
     /// Why an environment switch had no effect; part of [`Policy::warnings`].
     pub switch_notes: Vec<Problem>,
 }
@@ -220,7 +267,8 @@ impl Default for Policy {
         Self {
             mode: Mode::Off,
             decider: None,
-            threshold_tokens: 40_000,
+            threshold_tokens: DEFAULT_THRESHOLD,
+            threshold_ratio: None,
             bytes_per_token: Milli::new(3_000),
             epoch_tokens: 0,
             epoch_pairs: 3,
@@ -243,11 +291,16 @@ impl Default for Policy {
             allow_drop_block: false,
             models_allowed: Vec::new(),
             models_denied: Vec::new(),
+            known_models: Vec::new(),
             provider_compaction: ProviderCompaction::Respect,
             max_body_bytes: 1_000_000,
             buffer_unknown_length: false,
             hold_headers: false,
             signed_after_filter: false,
+            response_headers: false,
+            request_header: RequestHeader::Ignore,
+            analyze_header: false,
+            outcome_check: OutcomeCheck::Alert,
             switch_notes: Vec::new(),
         }
     }
@@ -267,10 +320,39 @@ impl Policy {
         if problems.is_empty() { Ok(policy) } else { Err(problems) }
     }
 
-    /// `threshold_tokens` in bytes of payload, rounded up.
-    pub fn threshold_bytes(&self) -> usize {
-        let thousandths = self.threshold_tokens.saturating_mul(u64::from(self.bytes_per_token.thousandths()));
+    /// The smallest prompt to `model` that is worked on, in tokens.
+    pub fn threshold_for(&self, model: &str) -> u64 {
+        let share = |ratio: Milli| {
+            let tokens = self.model(model).limit.saturating_mul(ratio.thousandths().into());
+            tokens.div_ceil(1_000)
+        };
+        self.threshold_ratio.map_or(self.threshold_tokens, |ratio| share(ratio).min(self.threshold_tokens))
+    }
+
+    /// Tokens in bytes of payload, rounded up.
+    pub fn bytes_of(&self, tokens: u64) -> usize {
+        let thousandths = tokens.saturating_mul(u64::from(self.bytes_per_token.thousandths()));
         usize::try_from(thousandths.div_ceil(1_000)).unwrap_or(usize::MAX)
+    }
+
+    /// Bodies below this are not worth reading, whatever their model, in bytes. A share of the model's limit is known only
+    /// once the model is, and a response header tells of every request.
+    pub fn least_body(&self) -> usize {
+        let reads_all = self.threshold_ratio.is_some() || self.response_headers;
+        if reads_all { 0 } else { self.bytes_of(self.threshold_tokens) }
+    }
+
+    /// What is known of a model: by the operator first.
+    pub fn model(&self, name: &str) -> Model {
+        let fits: Vec<&Known> = self.known_models.iter().filter(|known| known.models.matches(name)).collect();
+        let mut model = models::look_up(name);
+        if let Some(limit) = fits.iter().find_map(|known| known.limit) {
+            model.limit = limit;
+        }
+        if let Some((cache, prices)) = fits.iter().find_map(|known| known.prices) {
+            (model.cache, model.prices) = (cache, Some(prices));
+        }
+        model
     }
 
     /// Whether requests for this model are worked on.
@@ -302,7 +384,7 @@ impl Policy {
         if let Some((field, _)) = never.iter().find(|(_, never)| *never) {
             warnings.push(Problem::new(*field, "lets nothing leave, ever, and the engine is asked all the same"));
         }
-        if self.threshold_bytes() > self.max_body_bytes {
+        if self.threshold_ratio.is_none() && self.bytes_of(self.threshold_tokens) > self.max_body_bytes {
             warnings.push(Problem::new(
                 "max_body_bytes",
                 "is below threshold_tokens x bytes_per_token, so that no request is ever worked on",
@@ -360,6 +442,7 @@ fn settle(draft: Draft, env: &impl Environment, problems: &mut Vec<Problem>) -> 
             }));
         }
     }
+    problems.extend(draft.unheld_analysis());
     let decider = draft.decider(env);
     let complete = draft.missing().is_empty() && decider.is_some();
     let mode = match (complete, enforce.wanted, measure.wanted) {
@@ -367,7 +450,8 @@ fn settle(draft: Draft, env: &impl Environment, problems: &mut Vec<Problem>) -> 
         (true, false, true) => Mode::Measure,
         _ => Mode::Off,
     };
-    Policy { mode, decider, switch_notes: notes, ..draft.policy }
+    let threshold_tokens = draft.threshold_tokens();
+    Policy { mode, decider, threshold_tokens, switch_notes: notes, ..draft.policy }
 }
 
 /// Whether a mode is asked for, and by whom.

@@ -3,19 +3,7 @@
 use super::{fields, secret};
 
 /// Fields of later versions.
-const LATER: &[&str] = &[
-    "threshold_ratio",
-    "include_tools",
-    "exclude_tools",
-    "protect_arguments",
-    "sticky_tools",
-    "pricing",
-    "models",
-    "response_headers",
-    "request_header",
-    "analyze_header",
-    "outcome_check",
-];
+const LATER: &[&str] = &["include_tools", "exclude_tools", "protect_arguments", "sticky_tools"];
 
 /// Names from other systems, and ours.
 const FOREIGN: &[(&str, &str)] = &[

@@ -15,6 +15,8 @@ pub(super) type Checked<T> = Result<T, String>;
 const WHOLE: &str = "configuration";
 /// Most patterns in one list.
 const MAX_GLOBS: usize = 64;
+/// Dearest price that is taken, in US$ per million tokens.
+const MAX_DOLLARS: u64 = 1_000_000;
 
 /// The configuration as an object; none where nothing but whitespace was given.
 pub(super) fn document(json: &[u8]) -> Result<Option<Document<'_>>, Problem> {
@@ -184,6 +186,38 @@ impl Raw<'_> {
         globs.filter(|globs| list && globs.len() <= MAX_GLOBS).ok_or_else(|| {
             format!("must be a list of at most {MAX_GLOBS} patterns, each text of 1 to {} characters", Glob::MAX_CHARS)
         })
+    }
+
+    /// The members of an object whose names are patterns.
+    pub(super) fn named<T>(&self, mut read: impl FnMut(Glob, &Raw<'_>) -> Checked<T>) -> Checked<Vec<T>> {
+        let refusal =
+            || format!("must be an object of at most {MAX_GLOBS} members, each named by a pattern over models");
+        let mut items = Vec::new();
+        for member in self.document.members(&self.span) {
+            let name = self.document.string(&member.key).and_then(|name| Glob::new(&name)).ok_or_else(refusal)?;
+            let value = Raw { document: self.document, span: member.value };
+            items.push(read(name, &value).map_err(|problem| format!("a member {problem}"))?);
+        }
+        let object = self.document.kind(&self.span) == Kind::Object && items.len() <= MAX_GLOBS;
+        if object { Ok(items) } else { Err(refusal()) }
+    }
+
+    /// The members of an object that has no others.
+    pub(super) fn members<const N: usize>(&self, names: [&str; N]) -> Checked<[Option<Raw<'_>>; N]> {
+        let refusal = || format!("must be an object with members out of {}", names.join(", "));
+        let known = |key: &Span| names.iter().any(|name| self.document.is(key, name));
+        if self.document.kind(&self.span) != Kind::Object || !self.document.members(&self.span).all(|m| known(&m.key)) {
+            return Err(refusal());
+        }
+        let found = self.document.fields(&self.span, names).map_err(|_| refusal())?;
+        Ok(found.map(|span| span.map(|span| Raw { document: self.document, span })))
+    }
+
+    /// A price in US$, in billionths.
+    pub(super) fn dollars(&self) -> Checked<u64> {
+        let refusal = || format!("must hold numbers between 0 and {MAX_DOLLARS}");
+        let nano = self.number().and_then(|text| scaled(text, 9).ok());
+        nano.filter(|nano| *nano <= MAX_DOLLARS.saturating_mul(1_000_000_000)).ok_or_else(refusal)
     }
 
     /// Whether this is text or a number.

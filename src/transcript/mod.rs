@@ -222,6 +222,13 @@ pub struct Transcript {
     lists: Vec<List>,
 }
 
+impl Prompt {
+    /// The model's name; empty where the request has none.
+    pub fn model(&self) -> &str {
+        self.model.as_deref().unwrap_or_default()
+    }
+}
+
 impl Transcript {
     /// Bytes that count as the prompt: the payload of every element and what stands outside the array.
     pub fn payload(&self) -> usize {

@@ -9,7 +9,7 @@
 //! | 5, 12.6: nothing of this costs the VM, and a request is counted once | `the_connection_stays_…`, and every test |
 //!
 //! Two replies to one call, or a reply to nobody's call, cannot be caused from outside: Envoy makes one callback for
-//! each token that it gave. `tests/driver.rs` delivers the same token twice.
+//! each token that it gave. `tests/core/driver.rs` delivers the same token twice.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,5 +1,8 @@
-//! The filter in the real Envoy. One target: what these tests share takes longer to compile than they do.
+//! The filter in the real Envoy, with real engines, and what stands around both. One target: what these tests share takes
+//! longer to compile than they do.
 
+#[path = "../../examples/reference/mod.rs"]
+mod reference;
 #[path = "../../examples/support/mod.rs"]
 mod support;
 
@@ -8,8 +11,14 @@ mod bodies;
 mod books;
 mod cases;
 mod engine;
+mod engine_mock;
+mod harness;
 mod headers;
 mod leaving;
+mod mesh;
+mod reference_engine;
 mod routes;
 mod toggle;
 mod trap;
+mod validate;
+mod window;

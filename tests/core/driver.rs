@@ -1,23 +1,20 @@
 //! The driver on a fake host that calls back in random order, refuses at random and loses clients: each request leaves
 //! exactly once, whole or reduced.
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::{cell::RefCell, collections::HashMap, rc::Rc, time::Duration};
 
+use crate::support::{exchange, invariants};
 use context_compaction::{
     cut::Reduced,
-    driver::{Driver, Flow, Host, Plugin},
-    exchange::Outcome,
+    driver::{self, Driver, Field, Flow, Host, Plugin},
+    exchange::{Outcome, SWITCH},
     fault::Fault,
     metrics::Metric,
-    policy::{Decider, Policy},
+    policy::{Decider, Policy, RequestHeader},
     skip::{Scope, Skip},
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
-use support::{exchange, invariants};
 
 const RUNS: u64 = 20_000;
 
@@ -45,6 +42,7 @@ struct World {
     response: (&'static str, Option<&'static str>, Vec<u8>),
     counts: HashMap<Metric, u64>,
     notes: Vec<String>,
+    told: Vec<(String, String)>,
 }
 
 impl World {
@@ -125,6 +123,7 @@ impl Host for FakeHost {
         match name {
             ":status" => Some(status.into()),
             "content-encoding" => encoding.map(Into::into),
+            "content-type" => Some("application/json".into()),
             _ => None,
         }
     }
@@ -133,8 +132,18 @@ impl Host for FakeHost {
         Some(self.0.borrow().response.2.iter().copied().take(len).collect())
     }
 
-    fn note(&self, line: &str) {
-        self.0.borrow_mut().notes.push(line.to_owned());
+    fn take_request_header(&self, name: &str) {
+        self.0.borrow_mut().headers.remove(name);
+    }
+
+    fn set_response_header(&self, name: &str, value: &str) {
+        self.0.borrow_mut().told.push((name.to_owned(), value.to_owned()));
+    }
+
+    fn note(&self, field: Field, line: &str) {
+        if field == Field::Outcome {
+            self.0.borrow_mut().notes.push(line.to_owned());
+        }
     }
 }
 
@@ -248,6 +257,7 @@ fn world(seed: u64, hold: bool, body: &[u8]) -> World {
         response: ("200", None, Vec::new()),
         counts: HashMap::new(),
         notes: Vec::new(),
+        told: Vec::new(),
     }
 }
 
@@ -509,6 +519,62 @@ fn a_wrong_key_pauses_all_calls_for_minutes_and_retry_after_for_as_long_as_it_sa
             next.borrow_mut().clock += Duration::from_secs(passed);
             assert_eq!(send(&next, &other, None).outcome(), Some(&outcome), "{status} after {passed} s");
         }
+    }
+}
+
+#[test]
+fn what_the_provider_reports_is_read_from_the_passing_response_and_told_the_client_on_the_next_turn() {
+    let body = |pairs| conversation(pairs);
+    let mut policy = (*policy(true)).clone();
+    policy.response_headers = true;
+    let policy = Rc::new(policy);
+    let shared = next_stream(&world(1, true, &body(10)), &body(10));
+    let mut driver = Driver::new(FakeHost(Rc::clone(&shared)), Rc::clone(&policy), 7);
+    deliver(&mut driver, &shared, &body(10));
+    while !driver.is_settled() {
+        let (token, _) = shared.borrow_mut().calls.remove(0);
+        driver.on_engine_reply(token, 0, 0);
+    }
+    driver.on_response_headers(false);
+    let told = shared.borrow().told.clone();
+    let [(receipt, outcome), (window, first)] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!((receipt.as_str(), outcome.as_str()), (driver::RECEIPT, "outcome=untouched;reason=engine_failed"));
+    assert!(window == driver::WINDOW && !first.contains("provider_reported_tokens"), "{first}");
+    for part in [&br#"{"usage":{"prompt_tok"#[..], br#"ens":4711}}"#] {
+        shared.borrow_mut().response.2 = part.to_vec();
+        driver.on_response_body(part.len(), false);
+    }
+    assert_eq!(counted(&shared, Metric::UsageInput), 0, "it may still change");
+    driver.on_stream_end();
+    assert_eq!((counted(&shared, Metric::UsageResponses), counted(&shared, Metric::UsageInput)), (1, 4711));
+
+    let next = next_stream(&shared.borrow(), &body(11));
+    let mut driver = Driver::new(FakeHost(Rc::clone(&next)), policy, 7);
+    deliver(&mut driver, &next, &body(11));
+    assert!(
+        driver.window().is_some_and(|window| window.reported.is_none()),
+        "not the same conversation: its end differs"
+    );
+}
+
+#[test]
+fn a_trusted_client_switches_the_filter_off_for_one_request_and_the_provider_does_not_see_how() {
+    let body = conversation(10);
+    for (trusted, value, skip) in [
+        (true, "off", Some(Skip::SwitchedOff)),
+        (true, "on", None),
+        (false, "off", None),
+        (true, " OFF", Some(Skip::SwitchedOff)),
+    ] {
+        let mut policy = (*policy(true)).clone();
+        policy.request_header = if trusted { RequestHeader::Trusted } else { RequestHeader::Ignore };
+        let shared = next_stream(&world(1, true, &body), &body);
+        shared.borrow_mut().headers.insert(SWITCH.to_owned(), value.into());
+        let mut driver = Driver::new(FakeHost(Rc::clone(&shared)), Rc::new(policy), 7);
+        let flow = driver.on_request_headers(false);
+        assert_eq!(flow == Flow::Continue, skip.is_some(), "{trusted} {value}");
+        assert_eq!(driver.outcome().copied(), skip.map(Outcome::Untouched));
+        assert_eq!(shared.borrow().headers.contains_key(SWITCH), !trusted);
     }
 }
 

@@ -1,25 +1,20 @@
 //! The reference engine: its rules over HTTP, what the protocol asks of a server, and what the filter makes of it.
 
-#[path = "../examples/reference/mod.rs"]
-mod reference;
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use crate::reference::server::{self, BODY_LIMIT, Counts, Running};
+use crate::reference::systemone;
+use crate::support::conversations::{self, Format};
+use crate::support::exchange;
 use context_compaction::dialect::Dialect;
 use context_compaction::engine::{Bars, Evidence, systemone as filter};
 use context_compaction::json::Document;
 use context_compaction::policy::Policy;
 use context_compaction::transcript::Verdict;
-use reference::server::{self, BODY_LIMIT, Counts, Running};
-use reference::systemone;
 use reqwest::StatusCode;
 use serde_json::{Map, Value, json};
-use support::conversations::{self, Format};
-use support::exchange;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::process::Command;
@@ -387,7 +382,7 @@ fn jevcompat() -> Option<Command> {
     if let Some(named) = std::env::var_os("JEVCOMPAT").filter(|named| !named.is_empty()) {
         return Some(Command::new(named));
     }
-    let tools = support::paths::repository().join(".tools");
+    let tools = crate::support::paths::repository().join(".tools");
     if tools.join("jevcompat").is_dir() {
         // `pip --target` leaves a script that does not find its own libraries.
         let mut python = Command::new("python3");

@@ -7,9 +7,6 @@
 //! | `engine.md` 1.1: bad requests answered with 400, a key that is missing; `envoy.md` 3: 4xx | `a_request_that_the_mock_refuses_…` |
 //! | `engine.md` 1.7: "a real model answered" | `a_real_decision_model_answers` |
 
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::{
     io::Read,
     net::{SocketAddr, TcpListener, TcpStream},
@@ -18,12 +15,12 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
-use support::{
+use crate::support::{
     eventually,
     paths::repository,
     scene::{Scene, assert_reduced, conversation, grown},
 };
+use serde_json::{Value, json};
 
 /// What the filter makes of an engine with a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

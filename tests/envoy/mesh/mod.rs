@@ -3,13 +3,9 @@
 //!
 //! Nothing here runs on a cluster.
 
-#[path = "mesh/proxies.rs"]
 mod proxies;
-#[path = "mesh/resources.rs"]
 mod resources;
-#[path = "../examples/support/mod.rs"]
-mod support;
-
+mod traffic;
 use std::{
     collections::BTreeSet,
     fs,
@@ -18,14 +14,14 @@ use std::{
     process::{Command, Stdio},
 };
 
+use crate::support::{
+    envoy::{self, Process},
+    paths::repository,
+};
 use context_compaction::policy::{Mode, Policy};
 use proxies::{Delivery, bytes, configurations, istio, policy, proxy_of};
 use resources::{VARIANTS, WAYS, available, documents, rendered};
 use serde_json::{Value, json};
-use support::{
-    envoy::{self, Process},
-    paths::repository,
-};
 
 const FOLDERS: [&str; 3] = ["envoy/engine", "envoy/istio", "envoy/gateway"];
 
@@ -310,7 +306,7 @@ async fn envoy_takes_the_discovered_filter_as_it_is_written() {
     let validation = envoy::validate_bootstrap(&bootstrap, &Process::default()).await.expect("Envoy runs");
     assert!(validation.ok, "{}", validation.output);
     let mut wrong = bootstrap;
-    support::envoy_config::connection_manager(&mut wrong)["http_filters"][0]["config_discovery"]["defaults"] =
+    crate::support::envoy_config::connection_manager(&mut wrong)["http_filters"][0]["config_discovery"]["defaults"] =
         json!({});
     assert!(!envoy::validate_bootstrap(&wrong, &Process::default()).await.expect("Envoy runs").ok);
 }

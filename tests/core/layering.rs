@@ -8,13 +8,14 @@ use std::{
 
 /// From the innermost layer outwards. A module may use modules of layers before its own, and itself.
 const LAYERS: &[&[&str]] = &[
-    &["skip", "fault", "hold"],
-    &["json", "metrics", "models"],
+    &["skip", "fault", "hold", "models", "window", "usage"],
+    &["json", "metrics"],
     &["cut", "tokens", "policy", "economy"],
     &["transcript"],
     &["dialect", "engine", "epoch", "memory"],
-    &["ledger", "pause"],
+    &["ledger", "pause", "reported", "realised"],
     &["exchange"],
+    &["analysis"],
     &["driver"],
     &["glue"],
 ];

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use context_compaction::models::{CachePrice, Model, Prices};
 use context_compaction::policy::{
     BoundModels, Decider, Endpoint, Engine, Environment, Export, MEASURE_SWITCHES, Milli, Mode, OnEngineFailure,
-    Policy, Problem, ProcessEnvironment, ProviderCompaction, Removal, SWITCHES, Share,
+    OutcomeCheck, Policy, Problem, ProcessEnvironment, ProviderCompaction, Removal, RequestHeader, SWITCHES, Share,
 };
 
-#[path = "config/bad.rs"]
 mod bad;
-#[path = "config/fields.rs"]
 mod fields;
 
 use fields::FIELDS;
@@ -106,6 +105,7 @@ fn every_field_arrives_where_it_belongs() {
         mode: Mode::Enforce,
         decider: Some(decider),
         threshold_tokens: 1_000,
+        threshold_ratio: Some(Milli::new(400)),
         bytes_per_token: Milli::new(2_800),
         floor_bytes: 4_096,
         preserve_recent: 8,
@@ -134,7 +134,15 @@ fn every_field_arrives_where_it_belongs() {
         holdout: Milli::new(50),
         deterministic_tools: policy.deterministic_tools.clone(),
         engine_price_per_mtok: Milli::new(40),
+        known_models: policy.known_models.clone(),
+        response_headers: true,
+        request_header: RequestHeader::Trusted,
+        analyze_header: true,
+        outcome_check: OutcomeCheck::StopNew,
     };
+    let known = policy.model("our-own");
+    let prices = Some(Prices { input: 2_000_000_000, output: 8_250_000_000 });
+    assert_eq!(known, Model { limit: 64_000, cache: CachePrice { read: 250, write: 1_000, write_1h: 1_000 }, prices });
     assert_eq!(policy.deterministic_tools.as_ref().map(Vec::len), Some(1));
     assert_eq!(policy, wanted);
 }
@@ -222,13 +230,43 @@ fn the_call_threshold_follows_the_decision_threshold() {
 #[test]
 fn the_threshold_in_bytes_rounds_up_and_never_overflows() {
     let bytes = |threshold_tokens, bytes_per_token| {
-        Policy { threshold_tokens, bytes_per_token: Milli::new(bytes_per_token), ..Policy::default() }.threshold_bytes()
+        Policy { bytes_per_token: Milli::new(bytes_per_token), ..Policy::default() }.bytes_of(threshold_tokens)
     };
     assert_eq!(bytes(40_000, 3_000), 120_000);
     assert_eq!(bytes(0, 3_000), 0);
     assert_eq!(bytes(3, 1_001), 4);
     assert_eq!(bytes(1_000, 1_001), 1_001);
     assert_eq!(bytes(u64::MAX, 16_000), usize::try_from(u64::MAX.div_ceil(1_000)).unwrap());
+}
+
+#[test]
+fn a_share_of_the_window_replaces_the_default_and_the_lower_of_two_thresholds_counts() {
+    for (members, model, tokens) in [
+        (r#""threshold_ratio":0.5"#, "gpt-4o", 64_000),
+        (r#""threshold_ratio":0.5"#, "claude-sonnet-4-5", 100_000),
+        (r#""threshold_ratio":0.5,"limiar_tokens":70000"#, "gpt-4o", 64_000),
+        (r#""threshold_ratio":0.5,"limiar_tokens":70000"#, "claude-sonnet-4-5", 70_000),
+        (r#""threshold_ratio":0.5,"models":{"gpt-*":1000}"#, "gpt-4o", 500),
+        (r#""threshold_ratio":0.5"#, "unheard-of", 64_000),
+        ("", "gpt-4o", 40_000),
+    ] {
+        let policy = load(&format!("{{{members}}}"));
+        assert_eq!(policy.threshold_for(model), tokens, "{members} {model}");
+        assert_eq!(policy.least_body(), if members.is_empty() { 120_000 } else { 0 });
+    }
+}
+
+#[test]
+fn the_first_pattern_that_fits_a_model_counts_for_limits_and_for_prices() {
+    let policy = load(
+        r#"{"models":{"a-1":10,"a-*":20},"pricing":{"a-*":{"input":1,"cache_read":0.1,"cache_write":1.25},"gpt-4o":{"input":1}}}"#,
+    );
+    let limits = ["a-1", "a-2", "b-1"].map(|model| policy.model(model).limit);
+    assert_eq!(limits, [10, 20, 128_000]);
+    let cache = CachePrice { read: 100, write: 1_250, write_1h: 1_250 };
+    assert_eq!(policy.model("a-1").cache, cache);
+    let theirs = policy.model("gpt-4o");
+    assert_eq!((theirs.limit, theirs.cache.read), (128_000, 1_000), "a missing price is that of fresh input");
 }
 
 #[test]
@@ -302,7 +340,7 @@ fn every_field_refuses_every_wrong_type_by_its_typed_name_without_repeating_it()
     for (name, other, _) in FIELDS {
         for name in [Some(*name), *other].into_iter().flatten() {
             for value in wrong {
-                let json = format!("{{\"{name}\":{value},\"pricing\":\"canary\"}}");
+                let json = format!("{{\"{name}\":{value},\"sticky_tools\":\"canary\"}}");
                 // Any text or number will do as a revision; text is right for these two.
                 let harmless = match name {
                     "config_revision" => !value.starts_with(['n', '[', '{']) && !value.contains("udc00"),

@@ -1,22 +1,11 @@
 //! Requests through a real Envoy that is configured as the control planes would do it from the resources for Istio and Envoy
-//! Gateway. `tests/mesh.rs` checks the resources themselves.
-
-#[path = "mesh/proxies.rs"]
-#[allow(dead_code, reason = "shared with tests/mesh.rs")]
-mod proxies;
-#[path = "mesh/resources.rs"]
-#[allow(dead_code, reason = "shared with tests/mesh.rs")]
-mod resources;
-#[path = "../examples/support/mod.rs"]
-mod support;
+//! Gateway. The module above checks the resources themselves.
 
 use std::path::Path;
 
-use context_compaction::policy::Mode;
-use proxies::{Delivery, configurations, istio, policy, proxy_of};
-use resources::{VARIANTS, WAYS, available, rendered};
-use serde_json::{Value, json};
-use support::{
+use super::proxies::{Delivery, configurations, istio, policy, proxy_of};
+use super::resources::{VARIANTS, WAYS, available, rendered};
+use crate::support::{
     client::Client,
     engine::StubEngine,
     engine_behaviour::Behaviour,
@@ -26,6 +15,8 @@ use support::{
     provider::Provider,
     scene::{CHAT, assert_reduced, conversation},
 };
+use context_compaction::policy::Mode;
+use serde_json::{Value, json};
 
 /// A stand-in for each of what the proxy talks to.
 struct Stage {

@@ -44,4 +44,11 @@ pub(super) const FIELDS: &[(&str, Option<&str>, &str)] = &[
     ("holdout", None, "0.05"),
     ("deterministic_tools", None, r#"["read_*"]"#),
     ("engine_price_per_mtok", None, "0.04"),
+    ("threshold_ratio", None, "0.4"),
+    ("models", None, r#"{"our-*":64000}"#),
+    ("pricing", None, r#"{"our-*":{"input":2,"cache_read":0.5,"output":8.25}}"#),
+    ("response_headers", None, "true"),
+    ("request_header", None, r#""trusted""#),
+    ("analyze_header", None, "true"),
+    ("outcome_check", None, r#""stop_new""#),
 ];

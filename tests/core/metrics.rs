@@ -3,7 +3,7 @@
 use context_compaction::metrics::Metric;
 
 /// One line per metric: its kind and its name, in order.
-const LIST: &str = include_str!("fixtures/metrics.txt");
+const LIST: &str = include_str!("../fixtures/metrics.txt");
 
 #[test]
 fn the_list_of_metrics_is_the_published_one() {

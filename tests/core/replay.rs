@@ -1,21 +1,16 @@
 //! What `examples/replay.rs` shows on the recorded conversations. Every turn is a pass over the whole body, so those with
 //! 140 messages or more are left out: they would take minutes. `make replay` takes all of them.
 
-#[path = "../examples/replay/mod.rs"]
-mod parts;
-#[path = "../examples/support/mod.rs"]
-mod support;
-
 use std::sync::OnceLock;
 use std::thread;
 
-use parts::bill::Cache;
-use parts::engines::Engine;
-use parts::policies::{Arm, Kind};
-use parts::report::Total;
-use parts::run::{self, Row};
+use crate::parts::bill::Cache;
+use crate::parts::engines::Engine;
+use crate::parts::policies::{Arm, Kind};
+use crate::parts::report::Total;
+use crate::parts::run::{self, Row};
+use crate::support::conversations::{self, Conversation};
 use serde_json::{Map, Value, json};
-use support::conversations::{self, Conversation};
 
 /// Longer ones are left to the example.
 const MESSAGES: usize = 140;

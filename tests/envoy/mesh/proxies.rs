@@ -6,7 +6,7 @@ use std::path::Path;
 use context_compaction::policy::Policy;
 use serde_json::{Value, json};
 
-use crate::resources::rendered;
+use super::resources::rendered;
 use crate::support::{
     envoy_config::{connection_manager, route},
     exchange::NoEnvironment,

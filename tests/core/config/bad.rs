@@ -10,6 +10,9 @@ pub(super) const KEY: &str =
 pub(super) const LOOKS_LIKE_A_KEY: &str =
     "looks like it holds a key, and is not shown here; a key goes through api_key_env";
 pub(super) const GLOBS: &str = "must be a list of at most 64 patterns, each text of 1 to 128 characters";
+pub(super) const NAMED: &str = "must be an object of at most 64 members, each named by a pattern over models";
+pub(super) const MEMBERS: &str =
+    "a member must be an object with members out of input, cache_read, cache_write, cache_write_1h, output";
 pub(super) const NOT_A_NAME: &str = "must be the NAME of an environment variable (letters, digits and _, no digit first, at most 128 \
     characters); its value is not shown here";
 pub(super) const NOT_A_NAME_BUT_A_KEY: &str = "must be the NAME of an environment variable; what stands there looks like a key itself, and is not shown \
@@ -90,9 +93,11 @@ pub(super) const BAD: &[Bad] = &[
     (r#"{"thresholdTokens":7731}"#, &[("thresholdTokens", "is not a known field; did you mean threshold_tokens?")]),
     (r#"{"limiar_token":7731}"#, &[("limiar_token", "is not a known field; did you mean limiar_tokens?")]),
     (r#"{"temperature":7731}"#, &[("temperature", UNKNOWN)]),
-    (r#"{"threshold_ratio":7731}"#, &[("threshold_ratio", LATER)]),
     (r#"{"include_tools":["canary"]}"#, &[("include_tools", LATER)]),
-    (r#"{"models":7731,"pricing":{"canary":7731}}"#, &[("models", LATER), ("pricing", LATER)]),
+    (
+        r#"{"sticky_tools":7731,"protect_arguments":["canary"]}"#,
+        &[("sticky_tools", LATER), ("protect_arguments", LATER)],
+    ),
     (
         r#"{"canary key":1,"":2,"1canary":3,"\ud800":4,"Zx81Kq20Lm39canary7Rt56Yu65":5,"sk-canary":6}"#,
         &[
@@ -257,6 +262,26 @@ pub(super) const BAD: &[Bad] = &[
     (r#"{"api_key_env":"${canary}"}"#, &[("api_key_env", NOT_A_NAME)]),
     (r#"{"api_key_env":""  ,"config_revision":"canary"}"#, &[("api_key_env", NOT_A_NAME)]),
     (r#"{"api_key_env":7731}"#, &[("api_key_env", TEXT)]),
+    // Models and their prices
+    (r#"{"models":{"m":"canary"}}"#, &[("models", "a member must be a whole number, without quotes")]),
+    (r#"{"models":{"":1,"x":"canary"}}"#, &[("models", NAMED)]),
+    (r#"{"models":["canary"]}"#, &[("models", NAMED)]),
+    (r#"{"models":{"canary":0}}"#, &[("models", "a member must be between 1 and 100000000")]),
+    (r#"{"pricing":{"canary":7731}}"#, &[("pricing", MEMBERS)]),
+    (r#"{"pricing":{"canary":{"canary":7731}}}"#, &[("pricing", MEMBERS)]),
+    (r#"{"pricing":{"canary":{"input":1,"input":2}}}"#, &[("pricing", MEMBERS)]),
+    (r#"{"pricing":{"canary":{"cache_read":7731}}}"#, &[("pricing", "a member needs input, above 0")]),
+    (r#"{"pricing":{"canary":{"input":0}}}"#, &[("pricing", "a member needs input, above 0")]),
+    (r#"{"pricing":{"canary":{"input":-1}}}"#, &[("pricing", "a member must hold numbers between 0 and 1000000")]),
+    (r#"{"pricing":{"canary":{"input":"1"}}}"#, &[("pricing", "a member must hold numbers between 0 and 1000000")]),
+    (r#"{"threshold_ratio":1.5,"config_revision":"canary"}"#, &[("threshold_ratio", "must be between 0 and 1")]),
+    (r#"{"request_header":"canary"}"#, &[("request_header", "must be ignore or trusted")]),
+    (r#"{"outcome_check":"canary"}"#, &[("outcome_check", "must be alert, stop_new or off")]),
+    (r#"{"response_headers":"canary"}"#, &[("response_headers", QUOTED_FLAG)]),
+    (
+        r#"{"analyze_header":true,"config_revision":"canary"}"#,
+        &[("analyze_header", "needs hold_headers: true, else the request's headers leave before it")],
+    ),
     // Between fields
     (
         r#"{"enabled":true,"config_revision":"canary"}"#,
