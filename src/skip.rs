@@ -77,6 +77,8 @@ skips! {
     BoundModel = Request "bound_model",
     /// The request asks the provider to compact, or carries a token bound to its exact body.
     ProviderEdits = Request "provider_edits",
+    /// The request continues a history that the provider keeps.
+    ServerState = Request "server_state",
     /// No pair is old enough yet, or too few are for the next boundary.
     NothingAgedOut = Request "nothing_aged_out",
     /// No pair that is old enough is large enough and plain enough to be asked about.

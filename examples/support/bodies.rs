@@ -142,13 +142,12 @@ fn text(n: usize, bytes: usize) -> String {
 /// The path of the provider's API that a body is written for.
 pub fn path_of(body: &[u8]) -> Result<&'static str> {
     let doc = Document::parse(body).map_err(|_| Failure::new("the body is not one JSON value in UTF-8"))?;
-    let paths = [("openai_chat", "/v1/chat/completions"), ("anthropic", "/v1/messages")];
+    let paths =
+        [("openai_chat", "/v1/chat/completions"), ("openai_responses", "/v1/responses"), ("anthropic", "/v1/messages")];
     let mut readable = DIALECTS.iter().filter_map(|d| Some((d.name, (d.read)(&doc).ok()?.pairs.len())));
     let best = readable.by_ref().max_by_key(|(_, pairs)| *pairs);
     best.and_then(|(name, _)| paths.iter().find(|(n, _)| *n == name)).map(|(_, path)| *path).ok_or_else(|| {
-        Failure::new(
-            "the body is neither an OpenAI Chat Completions nor an Anthropic Messages request with sound pairs",
-        )
+        Failure::new("the body is no request of Chat Completions, Responses or Messages with sound pairs")
     })
 }
 

@@ -74,7 +74,7 @@ pub fn served(longest: usize) -> Vec<Conversation> {
         return Vec::new();
     }
     let all = load_all().expect("the conversations load");
-    all.into_iter().filter(|c| c.format != Format::OpenAiResponses && c.messages.len() < longest).collect()
+    all.into_iter().filter(|c| c.messages.len() < longest).collect()
 }
 
 /// The conversation of this name.

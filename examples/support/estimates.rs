@@ -64,8 +64,9 @@ fn reports(conversation: &Conversation) -> Option<Reports> {
         let doc = Document::parse(&body).ok()?;
         let Ok(transcript) = (dialect.read)(&doc) else { continue };
         let bytes = transcript.payload() as u64;
-        // Where the history shrank the agent compacted it: that is the beginning of another conversation.
-        if turns.last().is_some_and(|last| tokens < last.tokens) {
+        // Where the history shrank by half the agent compacted it: that is the beginning of another conversation. A little
+        // less is reasoning that the provider has dropped.
+        if turns.last().is_some_and(|last| tokens < last.tokens / 2) {
             break;
         }
         if tokens > 0 {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::ranges;
+use super::{ranges, responses};
 
 /// Everything that is wrong with `outgoing` as a reduction of `incoming`; nothing when all holds.
 pub fn complaints(incoming: &[u8], outgoing: &[u8]) -> Vec<String> {
@@ -37,12 +37,16 @@ pub fn complaints(incoming: &[u8], outgoing: &[u8]) -> Vec<String> {
     if empty(is) > empty(was) {
         complaints.push("a message or array was emptied".to_owned());
     }
+    if before["input"].is_array() {
+        complaints.extend(responses::complaints(&before, &after));
+    }
     complaints
 }
 
 fn without_messages(body: &Value) -> Value {
     let mut rest = body.clone();
-    rest.as_object_mut().map(|members| members.remove("messages"));
+    let list = if body["messages"].is_array() { "messages" } else { "input" };
+    rest.as_object_mut().map(|members| members.remove(list));
     rest
 }
 

@@ -26,6 +26,7 @@ pub mod pairs;
 pub mod paths;
 pub mod provider;
 pub mod ranges;
+pub mod responses;
 pub mod scene;
 pub mod shipped;
 pub mod tokens;

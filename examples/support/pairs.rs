@@ -28,6 +28,15 @@ pub enum Fate {
 pub fn list(body: &Value) -> Vec<Pair> {
     let mut open: Vec<(String, String, String)> = Vec::new();
     let mut pairs = Vec::new();
+    for item in body["input"].as_array().into_iter().flatten() {
+        let kind = item["type"].as_str().unwrap_or_default();
+        if kind.ends_with("_output") {
+            answer(&mut open, &mut pairs, &item["call_id"], &item["output"]);
+        } else if kind == "function_call" || kind == "custom_tool_call" {
+            let arguments = if item["arguments"].is_null() { &item["input"] } else { &item["arguments"] };
+            open.push((item["call_id"].to_string(), text(&item["name"]), target(&text(arguments))));
+        }
+    }
     for message in body["messages"].as_array().into_iter().flatten() {
         let listed = message["tool_calls"].as_array().into_iter().flatten();
         for call in listed {

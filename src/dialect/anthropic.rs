@@ -131,7 +131,7 @@ fn block(doc: &Document<'_>, builder: &mut Builder<'_>, role: Role, span: &Span,
         ("tool_result", Role::User) => {
             let [id, content, is_error] = doc.fields(span, ["tool_use_id", "content", "is_error"])?;
             let failed = is_error.is_some_and(|e| doc.slice(&e) == b"true").then_some(Skip::ErrorResult);
-            builder.result(Returned { id, item, lock: failed, marked }, content, MARKERS)?;
+            builder.result(Returned { id, item, lock: failed, marked }, content, &["text"], MARKERS)?;
         }
         ("tool_use" | "tool_result", _) => return Err(Skip::BrokenPairing),
         ("image" | "document" | "search_result", Role::User) => builder.mark(|e| e.stays = true),

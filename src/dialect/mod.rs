@@ -3,6 +3,7 @@
 
 mod anthropic;
 mod openai_chat;
+mod openai_responses;
 pub mod refusal;
 
 use crate::{
@@ -26,6 +27,19 @@ pub struct Dialect {
     pub prose_may_stay: fn(model: &str) -> bool,
     /// Whether its provider compacts a conversation where the request asks for it.
     pub provider_compacts: bool,
+    /// Whether this model checks its reasoning against the exact prefix that produced it.
+    pub bound: fn(model: &str) -> Bound,
+}
+
+/// Whether a model's reasoning is bound to its prefix: any removal before it breaks it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// It is not.
+    Never,
+    /// It is, and the provider loses or refuses it: with reasoning in the history nothing may leave.
+    WithReasoning,
+    /// It is, and a request without reasoning may be followed by one that has some and is refused.
+    Always,
 }
 
 /// Every dialect the filter reads.
@@ -36,6 +50,15 @@ pub static DIALECTS: &[Dialect] = &[
         read: openai_chat::read,
         prose_may_stay: openai_chat::prose_may_stay,
         provider_compacts: false,
+        bound: claude_bound,
+    },
+    Dialect {
+        name: "openai_responses",
+        serves: |path| path.ends_with("/responses"),
+        read: openai_responses::read,
+        prose_may_stay: openai_responses::prose_may_stay,
+        provider_compacts: true,
+        bound: openai_responses::bound,
     },
     Dialect {
         name: "anthropic",
@@ -43,6 +66,7 @@ pub static DIALECTS: &[Dialect] = &[
         read: anthropic::read,
         prose_may_stay: anthropic::prose_may_stay,
         provider_compacts: true,
+        bound: claude_bound,
     },
 ];
 
@@ -72,6 +96,10 @@ pub fn reasoning_is_bound(model: &str) -> bool {
     is_claude && models::claude_version(model).is_none_or(|version| version >= (5, 1))
 }
 
+fn claude_bound(model: &str) -> Bound {
+    if reasoning_is_bound(model) { Bound::Always } else { Bound::Never }
+}
+
 /// Bytes of the values at `spans`, strings without their quotes.
 fn total_len(doc: &Document<'_>, spans: [&Option<Span>; 2]) -> usize {
     let len = |span: &Span| doc.inner(span).map_or(span.len(), <[u8]>::len);
@@ -91,7 +119,10 @@ mod tests {
             ("/v1/messages/count_tokens", None),
             ("/v1/messages/batches", None),
             ("/v1/embeddings?x=/v1/messages", None),
-            ("/v1/responses", None),
+            ("/v1/responses?x", Some("openai_responses")),
+            ("/backend-api/codex/responses", Some("openai_responses")),
+            ("/v1/responses/compact", None),
+            ("/v1/responses/resp_1", None),
         ] {
             assert_eq!(Dialect::of(path).map(|d| d.name), dialect, "{path}");
         }
@@ -120,6 +151,18 @@ mod tests {
         ] {
             assert!(!reasoning_is_bound(free), "{free}");
         }
+    }
+
+    #[test]
+    fn newer_models_on_responses_are_bound_where_there_is_reasoning() {
+        let bound = |model| (Dialect::of("/v1/responses").unwrap().bound)(model);
+        for model in ["gpt-5.6", "gpt-5.6-sol", "openai/gpt-6", "gpt-6.1-mini"] {
+            assert_eq!(bound(model), Bound::WithReasoning, "{model}");
+        }
+        for model in ["gpt-5.5", "gpt-5", "gpt-4o", "o3", "gpt-oss-120b", "my-own", ""] {
+            assert_eq!(bound(model), Bound::Never, "{model}");
+        }
+        assert_eq!(bound("claude-opus-5-5"), Bound::Always);
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn message(doc: &Document<'_>, builder: &mut Builder<'_>, entry: Span, calls_ope
         let flagged = doc.fields(&entry, ["is_error", "status"])?;
         let id = tool_call_id.or(name);
         let (lock, marked) = (error_flag(doc, &flagged), has_any(doc, &entry, MARKERS));
-        builder.result(Returned { id, item, lock, marked }, content, MARKERS)?;
+        builder.result(Returned { id, item, lock, marked }, content, &["text"], MARKERS)?;
         return Ok(false);
     }
     if let Some(content) = content {

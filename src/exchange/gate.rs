@@ -1,7 +1,7 @@
 //! What a request must be before it is touched: by its headers, then by what its body says about itself.
 
 use crate::{
-    dialect::{self, Dialect},
+    dialect::{Bound, Dialect},
     policy::{BoundModels, Engine, Policy, ProviderCompaction, RequestHeader},
     skip::Skip,
     transcript::Transcript,
@@ -69,7 +69,7 @@ fn is_signed(headers: &dyn Headers, authorization: &str) -> bool {
 }
 
 /// Whether the request as a whole may be touched.
-pub(super) fn prompt(policy: &Policy, transcript: &Transcript) -> Result<(), Skip> {
+pub(super) fn prompt(policy: &Policy, dialect: &Dialect, transcript: &Transcript) -> Result<(), Skip> {
     let prompt = &transcript.prompt;
     let model = prompt.model();
     if !policy.admits_model(model) {
@@ -81,13 +81,17 @@ pub(super) fn prompt(policy: &Policy, transcript: &Transcript) -> Result<(), Ski
     if prompt.exact_body || (prompt.provider_edits && policy.provider_compaction == ProviderCompaction::Respect) {
         return Err(Skip::ProviderEdits);
     }
-    if dialect::reasoning_is_bound(model) {
-        let waived = prompt.drop_block && policy.allow_drop_block;
-        let without =
-            policy.bound_models == BoundModels::WithoutReasoning && !prompt.thinking && !transcript.has_reasoning();
-        if !waived && !without {
-            return Err(Skip::BoundModel);
+    let holds_none = !transcript.has_reasoning();
+    let free = match (dialect.bound)(model) {
+        Bound::Never => true,
+        Bound::WithReasoning => holds_none,
+        Bound::Always => {
+            let waived = prompt.drop_block && policy.allow_drop_block;
+            waived || (policy.bound_models == BoundModels::WithoutReasoning && !prompt.thinking && holds_none)
         }
+    };
+    if !free {
+        return Err(Skip::BoundModel);
     }
     Ok(())
 }

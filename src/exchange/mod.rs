@@ -264,7 +264,7 @@ impl Exchange {
         self.seen = Some(Seen::of((&policy, self.seed, route), dialect, &doc, &transcript, store));
         let compacted = transcript.elements.iter().any(|element| element.compaction);
         self.report.provider_compaction = transcript.prompt.provider_edits || compacted;
-        gate::prompt(&policy, &transcript)?;
+        gate::prompt(&policy, dialect, &transcript)?;
         let epochs = epoch::epochs(&transcript, &rule);
         self.count_pairs(&transcript, &epochs)?;
         let keys = epoch::keys(&doc, &transcript, &epochs, self.seed, &fingerprint);

@@ -109,6 +109,7 @@ impl<'a> Builder<'a> {
             opaque: false,
             reasoning: false,
             compaction: false,
+            rides: false,
             fillers: Vec::new(),
         });
         Item { list: 0, index }
@@ -173,23 +174,51 @@ impl<'a> Builder<'a> {
         self.calls.push(Call { element: self.current(), name, arguments, payload, id, item, lock, marked, signed });
     }
 
-    /// Adds a result to the current element. `content` is a string or an array of text parts; anything else, and any
-    /// part that carries one of `markers`, locks the pair.
-    pub fn result(&mut self, returned: Returned, content: Option<Span>, markers: &[&str]) -> Result<(), Skip> {
+    /// The current element, an item of the array, leaves with all calls of its group: reasoning that must be followed by
+    /// what it led to.
+    pub fn rides(&mut self) {
+        self.mark(|e| e.rides = true);
+    }
+
+    /// Adds a result to the current element. `content` is a string or an array of parts of one of the types `kinds`;
+    /// anything else, and any part that carries one of `markers`, locks the pair.
+    pub fn result(
+        &mut self,
+        returned: Returned,
+        content: Option<Span>,
+        kinds: &[&str],
+        markers: &[&str],
+    ) -> Result<(), Skip> {
+        let (texts, not_text, inside) = self.texts(content, kinds, markers)?;
+        let (lock, marked) = (returned.lock.or(not_text), returned.marked || inside);
+        self.result_of(Returned { lock, marked, ..returned }, texts);
+        Ok(())
+    }
+
+    /// Adds a result whose text stands in these literals, none of which may leave whole.
+    pub fn result_in(&mut self, returned: Returned, literals: Vec<Span>) {
+        let lock = returned.lock.or(literals.is_empty().then_some(Skip::NotText));
+        let texts = literals.into_iter().map(|literal| Text { literal, item: None }).collect();
+        self.result_of(Returned { lock, ..returned }, texts);
+    }
+
+    fn result_of(&mut self, returned: Returned, texts: Vec<Text>) {
         let Returned { id, item, lock, marked } = returned;
-        let (texts, not_text, inside) = self.texts(content, markers)?;
-        let marked = marked || inside;
         self.transcript.prompt.cache_markers |= marked;
         let payload = texts.iter().map(|t| self.piece(&t.literal)).sum();
         self.misplaced |= self.run_is_mixed || self.transcript.elements.last().is_some_and(|e| e.stays || e.opaque);
         let element = self.current();
         self.answers = true;
-        self.results.push(ToolResult { element, texts, payload, id, item, lock: lock.or(not_text), marked });
-        Ok(())
+        self.results.push(ToolResult { element, texts, payload, id, item, lock, marked });
     }
 
     /// The text parts, why they must stay, and whether a marker stands on one.
-    fn texts(&mut self, content: Option<Span>, markers: &[&str]) -> Result<(Vec<Text>, Option<Skip>, bool), Skip> {
+    fn texts(
+        &mut self,
+        content: Option<Span>,
+        kinds: &[&str],
+        markers: &[&str],
+    ) -> Result<(Vec<Text>, Option<Skip>, bool), Skip> {
         let Some(content) = content else { return Ok((Vec::new(), Some(Skip::NotText), false)) };
         match self.doc.kind(&content) {
             Kind::String => return Ok((vec![Text { literal: content, item: None }], None, false)),
@@ -202,7 +231,7 @@ impl<'a> Builder<'a> {
         let (mut texts, mut marked) = (Vec::new(), false);
         for (index, part) in parts.iter().enumerate() {
             let [kind, text] = self.doc.fields(part, ["type", "text"])?;
-            let is_text = kind.is_some_and(|k| self.doc.is(&k, "text"));
+            let is_text = kind.is_some_and(|kind| kinds.iter().any(|text| self.doc.is(&kind, text)));
             match text.filter(|t| is_text && self.doc.kind(t) == Kind::String) {
                 Some(literal) => texts.push(Text { literal, item: Some(at(index)) }),
                 None => lock = lock.or(Some(Skip::NotText)),
@@ -241,7 +270,7 @@ impl<'a> Builder<'a> {
             // The run that answers, and something of the client behind it.
             let complete = runs.len() > number.saturating_add(3);
             let last = runs.len() <= number.saturating_add(2);
-            let limit = self.limit(first_prompt, &(run.start..answers.end));
+            let limit = self.limit(first_prompt, run, &(run.start..answers.end));
             let group = Group {
                 pairs: self.pair(called, returned, last)?,
                 limit,
@@ -294,7 +323,8 @@ impl<'a> Builder<'a> {
     /// Sets what depends on the group's own pairs.
     fn close(&mut self, mut group: Group) {
         let pairs = self.transcript.pairs.get(group.pairs.clone()).unwrap_or_default();
-        group.whole_only = pairs.iter().any(|p| p.call.signed);
+        let carriers = self.transcript.elements.get(group.carriers.clone()).unwrap_or_default();
+        group.whole_only = pairs.iter().any(|p| p.call.signed) || carriers.iter().any(|e| e.rides);
         let mut seen = HashSet::new();
         if pairs.iter().any(|p| !seen.insert(id_text(self.doc, &p.call.id))) {
             group.limit = Limit::Keep(Skip::UnsureGroup);
@@ -303,15 +333,18 @@ impl<'a> Builder<'a> {
     }
 
     /// The most that the surroundings of the group at `span` allow, told from what stands before its end.
-    fn limit(&self, first_prompt: Option<usize>, span: &Range<usize>) -> Limit {
+    fn limit(&self, first_prompt: Option<usize>, carriers: &Range<usize>, span: &Range<usize>) -> Limit {
         let inside = self.transcript.elements.get(span.clone()).unwrap_or_default();
         let before = span.start.checked_sub(1).and_then(|i| self.transcript.elements.get(i));
-        let reasoning = inside.iter().any(|e| e.reasoning);
+        let reasoning = inside.iter().any(|e| e.reasoning && !e.rides);
+        let carriers = self.transcript.elements.get(carriers.clone()).unwrap_or_default();
+        // Prose beside reasoning that would leave may be what it led to.
+        let tied = carriers.iter().any(|e| e.rides) && carriers.iter().any(|e| e.stays);
         if inside.iter().chain(before).any(|e| e.role == Role::System) {
             return Limit::Keep(Skip::SystemBeside);
         }
         let opens_with_user = first_prompt.is_some_and(|at| at < span.start);
-        let removable = opens_with_user && !reasoning && !inside.iter().any(|e| e.opaque);
+        let removable = opens_with_user && !reasoning && !tied && !inside.iter().any(|e| e.opaque);
         if removable { Limit::Drop } else { Limit::Truncate }
     }
 }

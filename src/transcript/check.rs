@@ -6,7 +6,7 @@ use crate::{json::Document, skip::Skip};
 /// Compares what a dialect reads in the body with what it reads in the reduced body.
 ///
 /// Holds: the pairs that stay are the same calls in the same order with a result that is the same or its beginning;
-/// every byte of prose is still there; no array was emptied; the first role and the last entry are the same; and,
+/// every byte of prose is still there; what must be followed by what it led to still is; no array was emptied; the first role and the last entry are the same; and,
 /// where prose may not stay without its calls, no two entries of one role meet that did not meet before.
 pub fn self_check(
     before: (&Document<'_>, &Transcript),
@@ -17,6 +17,7 @@ pub fn self_check(
     let holds = same_pairs(before, after, resolved)
         && same_prose(before, after)
         && same_ends(before, after)
+        && same_ties(before, after)
         && empty_lists(after.1) <= empty_lists(before.1)
         && (levels.prose_stays || meetings(after.1) <= meetings(before.1));
     if holds { Ok(()) } else { Err(Skip::SelfCheck) }
@@ -56,6 +57,21 @@ fn same_ends(before: (&Document<'_>, &Transcript), after: (&Document<'_>, &Trans
     let first = |t: &Transcript| t.elements.iter().map(|e| e.role).find(|r| *r != Role::System);
     let last = |doc: &Document<'_>, t: &Transcript| t.elements.last().map(|e| doc.slice(&e.span).to_vec());
     first(before.1) == first(after.1) && last(before.0, before.1) == last(after.0, after.1)
+}
+
+/// Elements that leave with their group only: each that is left has the neighbour that it had.
+fn same_ties(before: (&Document<'_>, &Transcript), after: (&Document<'_>, &Transcript)) -> bool {
+    let mut old = ties(before);
+    ties(after).all(|tie| old.any(|known| known == tie))
+}
+
+fn ties<'a>(
+    (doc, transcript): (&'a Document<'a>, &'a Transcript),
+) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> {
+    let slice = |element: &Element| doc.slice(&element.span);
+    let elements = &transcript.elements;
+    let next = elements.iter().skip(1).map(Some).chain([None]);
+    elements.iter().zip(next).filter(|(e, _)| e.rides).map(move |(e, next)| (slice(e), next.map(slice)))
 }
 
 fn empty_lists(transcript: &Transcript) -> usize {

@@ -63,6 +63,8 @@ pub struct Element {
     pub reasoning: bool,
     /// The provider's own compaction item.
     pub compaction: bool,
+    /// It leaves with all calls of its group, and not without.
+    rides: bool,
     /// Blank text blocks, which no provider accepts alone: they leave with the element's last call.
     fillers: Vec<Item>,
 }

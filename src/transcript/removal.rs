@@ -109,10 +109,12 @@ impl Transcript {
             }
         }
         let stays = |element: usize| self.elements.get(element).is_some_and(|e| e.stays);
+        let rides = |element: usize| self.elements.get(element).is_some_and(|e| e.rides);
         if some_stay {
             return keeps.iter().any(|(element, kept)| !kept && stays(*element));
         }
-        (group.carriers.start..group.answers.end).any(|element| stays(element) || !keeps.contains_key(&element))
+        let mut elements = group.carriers.start..group.answers.end;
+        elements.any(|element| stays(element) || !(keeps.contains_key(&element) || rides(element)))
     }
 
     /// The element in which the first byte of pair `index` leaves under a resolved verdict.
@@ -164,8 +166,8 @@ impl Transcript {
                 }
             }
         }
-        for filler in self.fillers_without_calls(resolved) {
-            drop(filler);
+        for item in self.fillers_without_calls(resolved).into_iter().chain(self.riders(resolved)) {
+            drop(item);
         }
         // Lists of children stand behind those of their parents, so one pass from the back settles emptied ones.
         while let Some((list, indices)) = gone.pop_last() {
@@ -180,6 +182,16 @@ impl Transcript {
         }
         let inside = spans.iter().all(|s| self.array.start < s.start && s.end < self.array.end);
         if inside { Cuts::new(spans, doc.bytes().len()) } else { Err(Skip::SelfCheck) }
+    }
+
+    /// Elements that leave with the groups that leave whole.
+    fn riders(&self, resolved: &[Verdict]) -> Vec<Item> {
+        let gone = |group: &&Group| {
+            resolved.get(group.pairs.clone()).is_some_and(|verdicts| verdicts.iter().all(|v| *v == Verdict::Drop))
+        };
+        let rides = |index: &usize| self.elements.get(*index).is_some_and(|e| e.rides);
+        let carriers = self.groups.iter().filter(gone).flat_map(|group| group.carriers.clone());
+        carriers.filter(rides).map(|index| Item { list: 0, index }).collect()
     }
 
     /// Blank text blocks of carriers that lose all their calls and hold nothing else.

@@ -3,7 +3,7 @@
 use crate::support::{cases, cases::Case, exchange};
 use serde_json::Value;
 
-const DIALECTS: [&str; 2] = ["openai_chat", "anthropic"];
+const DIALECTS: [&str; 3] = ["openai_chat", "openai_responses", "anthropic"];
 
 fn served_cases() -> Vec<Case> {
     if !cases::available() {

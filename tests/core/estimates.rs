@@ -11,7 +11,7 @@ fn what_providers_report_makes_estimates_better() {
         let [constant, calibrated, last] = row.errors;
         assert!(row.requests > 50, "{row:?}");
         assert!(calibrated.median <= constant.median + 5, "{row:?}");
-        assert!(last.ninety * 2 < constant.ninety && last.median <= 10, "{row:?}");
+        assert!(last.ninety * 2 < constant.ninety && last.median <= 20, "{row:?}");
         assert!((1_000..8_000).contains(&row.rate), "{row:?}");
     }
 }

@@ -23,6 +23,7 @@ mod models;
 mod presets;
 mod properties;
 mod replay;
+mod responses;
 mod ring;
 mod stability;
 mod tokens;

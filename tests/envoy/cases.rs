@@ -15,7 +15,7 @@ use crate::support::{
 };
 use serde_json::Value;
 
-const DIALECTS: [&str; 2] = ["openai_chat", "anthropic"];
+const DIALECTS: [&str; 3] = ["openai_chat", "openai_responses", "anthropic"];
 
 /// The cases of these dialects by configuration: one Envoy serves all cases that share one.
 fn by_configuration(endpoint: &str) -> Result<BTreeMap<String, (Value, Vec<Case>)>> {
