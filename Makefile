@@ -56,6 +56,7 @@ validate: wasm $(ENVOY_STAMP) ## the filter's and Envoy's validation of every fi
 	cargo run --locked --quiet --example validate -- "$(CONFIG)"
 
 toggle: ## switch the filter of envoy/toggle/envoy.yaml (TO=off, measure or on)
+	@test -f "envoy/toggle/$(TO).yaml" || { echo "Say TO=off, TO=measure or TO=on."; exit 1; }
 	cp envoy/toggle/$(TO).yaml envoy/toggle/.filter.yaml && mv envoy/toggle/.filter.yaml envoy/toggle/filter.yaml
 
 engine: check-rust ## run the reference decision engine on 127.0.0.1:8080

@@ -11,6 +11,8 @@
 mod parts;
 mod support;
 
+use std::fmt::{self, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -97,7 +99,7 @@ struct Explanation {
 
 fn main() -> ExitCode {
     match explain(&Arguments::parse()) {
-        Ok(success) => ExitCode::from(u8::from(!success)),
+        Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
             ExitCode::from(2)
@@ -105,8 +107,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says whether the body could be read.
-fn explain(arguments: &Arguments) -> Result<bool> {
+fn explain(arguments: &Arguments) -> Result<()> {
     let read = |path: &PathBuf| {
         std::fs::read(path).map_err(|error| Failure::new(error.to_string()).while_doing(path.display()))
     };
@@ -115,7 +116,13 @@ fn explain(arguments: &Arguments) -> Result<bool> {
         Some(path) => path.as_str(),
         None => bodies::path_of(&body)?,
     };
-    let policy = policy(arguments.config.as_ref().map(read).transpose()?, &arguments.set)?;
+    let configuration = arguments.config.as_ref().map(|path| {
+        read(path).and_then(|json| {
+            serde_json::from_slice(&json)
+                .map_err(|error| Failure::from(error).while_doing(format!("{} as JSON", path.display())))
+        })
+    });
+    let policy = policy(configuration.transpose()?, &arguments.set)?;
     let engine = Engine::of(&arguments.engine, 7, 0.5)?;
     let shared = Shared::default();
     let name = arguments.body.display().to_string();
@@ -143,20 +150,17 @@ fn explain(arguments: &Arguments) -> Result<bool> {
         std::fs::write(out, &ran.outgoing).map_err(|e| Failure::new(e.to_string()).while_doing(out.display()))?;
     }
     let explanation = Explanation { analysis, pairs, result };
-    if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&explanation)?);
-    } else {
-        print(&explanation);
+    let text = if arguments.json { serde_json::to_string_pretty(&explanation)? } else { shown(&explanation)? };
+    // Whoever reads only the beginning closes the pipe.
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
     }
-    Ok(true)
 }
 
 /// The configuration; without one the defaults, turned on, for an engine that is never called by its address.
-fn policy(config: Option<Vec<u8>>, changes: &[(String, Value)]) -> Result<std::rc::Rc<Policy>> {
-    let mut settings: Map<String, Value> = match config {
-        Some(json) => serde_json::from_slice(&json)?,
-        None => Map::new(),
-    };
+fn policy(config: Option<Map<String, Value>>, changes: &[(String, Value)]) -> Result<std::rc::Rc<Policy>> {
+    let mut settings = config.unwrap_or_default();
     for (name, value) in [
         ("enabled", json!(true)),
         ("engine", json!("local")),
@@ -223,17 +227,20 @@ fn allowed(policy: &Policy, dialect: &Dialect, doc: &Document<'_>, transcript: &
     allowed
 }
 
-fn print(explanation: &Explanation) {
+fn shown(explanation: &Explanation) -> std::result::Result<String, fmt::Error> {
+    let mut text = String::new();
     let Explanation { analysis, pairs, result } = explanation;
-    println!(
+    writeln!(
+        text,
         "{:>5}  {:<24} {:>9} {:>5}  {:<8} {:<18} {:>9}",
         "pair", "tool", "bytes", "age", "allowed", "says", "leaves"
-    );
+    )?;
     for Line { pair, tool, bytes, age, allowed, class, leaves } in pairs {
         let tool: String = tool.chars().filter(|c| !c.is_control()).take(24).collect();
-        println!("{pair:>5}  {tool:<24} {bytes:>9} {age:>5}  {allowed:<8} {class:<18} {leaves:>9}");
+        writeln!(text, "{pair:>5}  {tool:<24} {bytes:>9} {age:>5}  {allowed:<8} {class:<18} {leaves:>9}")?;
     }
-    println!(
+    writeln!(
+        text,
         "\n{} messages, {} tokens of {} ({}, {}); reachable ratio {}, suggested {}",
         analysis.messages,
         analysis.total_tokens,
@@ -242,9 +249,10 @@ fn print(explanation: &Explanation) {
         analysis.severity,
         analysis.reachable_ratio,
         analysis.suggested_ratio
-    );
+    )?;
     match &result.error {
-        None => println!("reduced: {} tokens less, {} of the bytes are left", result.tokens_reduced, result.ratio),
-        Some(error) => println!("untouched: {error}"),
+        None => write!(text, "reduced: {} tokens less, {} of the bytes are left", result.tokens_reduced, result.ratio)?,
+        Some(error) => write!(text, "untouched: {error}")?,
     }
+    Ok(text)
 }

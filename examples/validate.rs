@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use context_compaction::policy::{Decider, Endpoint, Mode, Policy};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use support::{
     Failure, Result,
@@ -55,12 +56,21 @@ async fn run(arguments: &Arguments) -> Result<usize> {
     let mut checked = 0;
     for file in files {
         let text = std::fs::read_to_string(&file)?;
-        if is_for_kubernetes(&text) {
-            println!("{:<40} for Kubernetes, not checked here: docs/mesh.md says how", file.display());
-            continue;
-        }
+        let problems = if is_for_kubernetes(&text) {
+            match check_resources(&text) {
+                Some(problems) => problems,
+                None => {
+                    println!(
+                        "{:<40} holds no whole configuration of the filter: render the overlay first",
+                        file.display()
+                    );
+                    continue;
+                }
+            }
+        } else {
+            check(&file, &text).await?
+        };
         checked += 1;
-        let problems = check(&file, &text).await?;
         println!("{:<40} {}", file.display(), if problems.is_empty() { "ok" } else { "REFUSED" });
         for problem in &problems {
             println!("    {problem}");
@@ -68,9 +78,51 @@ async fn run(arguments: &Arguments) -> Result<usize> {
         bad += usize::from(!problems.is_empty());
     }
     if checked == 0 {
-        return Err(Failure::new("no Envoy bootstrap found"));
+        return Err(Failure::new(
+            "nothing to check was found: neither an Envoy bootstrap nor a whole configuration of the filter. For a mesh render \
+             the overlay (kubectl kustomize FOLDER > all.yaml) and check that file",
+        ));
     }
     Ok(bad)
+}
+
+/// What is wrong with the filter's configuration in resources for Kubernetes; `None` where there is none, or only a part of
+/// one. Their schemas are not checked here.
+fn check_resources(text: &str) -> Option<Vec<String>> {
+    let mut problems = None;
+    for document in serde_yaml_ng::Deserializer::from_str(text) {
+        let mut resource = match Value::deserialize(document) {
+            Ok(resource) => resource,
+            Err(error) => return Some(vec![format!("not YAML: {error}")]),
+        };
+        let kind = resource["kind"].as_str().unwrap_or_default().to_owned();
+        let mut found = Vec::new();
+        if kind == "WasmPlugin" {
+            found.push((resource["spec"]["pluginConfig"].clone(), false));
+        }
+        for wasm in resource["spec"]["wasm"].as_array().into_iter().flatten() {
+            found.push((wasm["config"].clone(), false));
+        }
+        for_each_filter(&mut resource, &mut |filter| {
+            let text = filter["configuration"]["value"].as_str().unwrap_or_default();
+            let flag = filter["allow_on_headers_stop_iteration"] == true;
+            found.push((serde_json::from_str(text).unwrap_or_else(|_| json!(text)), flag));
+        });
+        for (settings, flag) in
+            found.into_iter().filter(|(settings, _)| !settings["engine"].is_null() || settings.is_string())
+        {
+            let problems = problems.get_or_insert_with(Vec::new);
+            match Policy::parse(settings.to_string().as_bytes(), &NoEnvironment) {
+                Err(refused) => problems.extend(refused.iter().map(|problem| format!("{kind}: {problem}"))),
+                Ok(policy) if policy.hold_headers && !flag => problems.push(format!(
+                    "{kind}: hold_headers: needs allow_on_headers_stop_iteration beside the configuration, which only an \
+                     EnvoyFilter can set"
+                )),
+                Ok(_) => {}
+            }
+        }
+    }
+    problems
 }
 
 /// Whether a file holds resources for Kubernetes, which no Envoy reads: the first of them says `apiVersion`.

@@ -10,7 +10,7 @@ use crate::{
     reported,
     skip::Skip,
     transcript::{Role, Transcript, Verdict},
-    window::{Means, Severity, Snapshot, decimal},
+    window::{Means, Severity, Snapshot},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -36,8 +36,8 @@ pub struct Analysis {
     pub average_tokens_per_message: u64,
     /// The most that the model takes, in tokens.
     pub context_limit: u64,
-    /// Share of it in use, as a decimal.
-    pub utilisation: String,
+    /// Share of it in use.
+    pub utilisation: f64,
     /// How full that is.
     pub severity: &'static str,
     /// What to do about it.
@@ -45,9 +45,9 @@ pub struct Analysis {
     /// The prompt is long enough for the filter to work on it.
     pub compaction_needed: bool,
     /// Outgoing / incoming that would bring the window below 70 %.
-    pub suggested_ratio: String,
+    pub suggested_ratio: f64,
     /// Outgoing / incoming if everything left that may leave now.
-    pub reachable_ratio: String,
+    pub reachable_ratio: f64,
     /// Pairs of calls and results.
     pub pairs: usize,
     /// How many of them there are of each kind: `drop`, `truncate` and `keep` where a verdict is remembered, `unasked` where
@@ -115,8 +115,16 @@ pub fn analyse(
         },
     };
     let classes = classes((policy, seed), &doc, &transcript, store);
-    let may_leave = classes.iter().enumerate().filter(|(_, class)| !matches!(class, Class::Standing(_)));
-    let leaves = may_leave.fold(0usize, |sum, (pair, _)| sum.saturating_add(payload_of(&transcript, pair)));
+    let leaves = classes.iter().enumerate().fold(0usize, |sum, (pair, class)| {
+        let gone = match class {
+            Class::Standing(_) | Class::Judged(Verdict::Keep) => 0,
+            Class::Judged(Verdict::Truncate) => {
+                transcript.gain(&doc, pair, Verdict::Truncate, policy.truncate_head_chars)
+            }
+            Class::Unasked | Class::Judged(Verdict::Drop) => payload_of(&transcript, pair),
+        };
+        sum.saturating_add(gone)
+    });
     let mut pairs_by_class = BTreeMap::new();
     for class in &classes {
         let count: &mut usize = pairs_by_class.entry(class.name()).or_default();
@@ -133,12 +141,12 @@ pub fn analyse(
         messages,
         average_tokens_per_message: total.checked_div(messages as u64).unwrap_or(0),
         context_limit: window.limit,
-        utilisation: decimal(window.ratio()),
+        utilisation: ratio(window.ratio()),
         severity: window.severity().name(),
         recommended_action: window.advice().name(),
         compaction_needed: transcript.payload() >= policy.bytes_of(policy.threshold_for(model)),
-        suggested_ratio: decimal(suggested),
-        reachable_ratio: decimal(stays.saturating_mul(1_000).checked_div(transcript.payload() as u64).unwrap_or(1_000)),
+        suggested_ratio: ratio(suggested),
+        reachable_ratio: ratio(stays.saturating_mul(1_000).checked_div(transcript.payload() as u64).unwrap_or(1_000)),
         pairs: classes.len(),
         pairs_by_class,
         per_message: transcript
@@ -176,6 +184,11 @@ pub fn payload_of(transcript: &Transcript, pair: usize) -> usize {
         .pairs
         .get(pair)
         .map_or(0, |pair| pair.call.payload.saturating_add(pair.result.as_ref().map_or(0, |result| result.payload)))
+}
+
+/// Thousandths as a number.
+fn ratio(thousandths: u64) -> f64 {
+    thousandths as f64 / 1_000.0
 }
 
 fn role(role: Role) -> &'static str {

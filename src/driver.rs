@@ -225,7 +225,9 @@ impl<H: Host> Driver<H> {
         self.host.plugin().add(Metric::Requests, 1);
         let headers = Event::Headers { headers: &RequestHeaders(&self.host), end };
         let step = exchange.on(headers, &Shared(self.host.plugin(), &self.policy));
-        if self.policy.request_header == RequestHeader::Trusted {
+        // Changing a header makes Envoy choose the route anew: only where there is something to change.
+        let trusted = self.policy.request_header == RequestHeader::Trusted;
+        if trusted && self.host.request_header(exchange::SWITCH).is_some() {
             self.host.take_request_header(exchange::SWITCH);
         }
         if step != Step::Hold {
@@ -375,7 +377,7 @@ impl<H: Host> Driver<H> {
             self.plugin().record(Metric::BytesPerToken(family), rate);
         }
         if let Some(pays) = told.pays {
-            self.plugin().record(Metric::NotPaying, (!pays).into());
+            self.plugin().shift(Metric::NotPaying, if pays { -1 } else { 1 });
             let (says, then) = match (pays, self.policy.outcome_check) {
                 (true, _) => ("removals pay again", ""),
                 (false, OutcomeCheck::StopNew) => ("removals cost more than they save", "; no new ones until they pay"),

@@ -154,6 +154,7 @@ pub fn enter(
     };
     known.requests = number;
     known.batches = u32::try_from(batches.len()).unwrap_or(u32::MAX);
+    known.most_batches = known.most_batches.max(known.batches);
     known.first_cut = first(&batches).map_or(0, before);
     Some(entry)
 }

@@ -17,7 +17,7 @@ const ANSWERS: usize = 128;
 /// How often a write is tried again when another worker was faster.
 const ATTEMPTS: usize = 3;
 /// First byte of every slot; another layout gets another one.
-const LAYOUT: u8 = 2;
+const LAYOUT: u8 = 3;
 
 /// The host's shared data, which all workers of a process see.
 pub trait Store {
@@ -49,7 +49,9 @@ pub struct Books {
     pub epochs: u32,
     /// Batches that were out of the newest request.
     pub batches: u32,
-    /// Payload bytes before the first of them, in the request as the client sent it.
+    /// The most that ever were.
+    pub most_batches: u32,
+    /// Payload bytes before the first of the batches, in the request as the client sent it.
     pub first_cut: u64,
     /// What was saved so far, less what it cost, in billionths of a US dollar.
     pub net: i64,
@@ -156,8 +158,8 @@ fn written(newest: &Record, others: &[Record]) -> Vec<u8> {
 fn record_bytes(record: &Record) -> Vec<u8> {
     let mut bytes = record.key.to_le_bytes().to_vec();
     bytes.push(u8::from(record.off) | u8::from(record.admitted) << 1);
-    for Books { requests, epochs, batches, first_cut, net } in [record.enforced, record.measured] {
-        bytes.extend([requests, epochs, batches].map(u32::to_le_bytes).concat());
+    for Books { requests, epochs, batches, most_batches, first_cut, net } in [record.enforced, record.measured] {
+        bytes.extend([requests, epochs, batches, most_batches].map(u32::to_le_bytes).concat());
         bytes.extend(first_cut.to_le_bytes());
         bytes.extend(net.to_le_bytes());
     }
@@ -205,6 +207,7 @@ impl Bytes<'_> {
             requests: u32::from_le_bytes(self.take()?),
             epochs: u32::from_le_bytes(self.take()?),
             batches: u32::from_le_bytes(self.take()?),
+            most_batches: u32::from_le_bytes(self.take()?),
             first_cut: u64::from_le_bytes(self.take()?),
             net: i64::from_le_bytes(self.take()?),
         })
@@ -270,7 +273,8 @@ mod tests {
     }
 
     fn record(key: u128) -> Record {
-        let enforced = Books { requests: 7, epochs: u32::MAX, batches: 2, first_cut: u64::MAX, net: -5 };
+        let enforced =
+            Books { requests: 7, epochs: u32::MAX, batches: 2, most_batches: 3, first_cut: u64::MAX, net: -5 };
         let mut record = Record { key, off: true, enforced, ..Record::default() };
         record.add(1, answer());
         record

@@ -210,7 +210,7 @@ metrics! {
     ReadPredicted = Counter "cache_read_tokens_predicted",
     /// Cached tokens that providers reported for the same requests.
     ReadReported = Counter "cache_read_tokens_reported",
-    /// 1 while removals cost more than they save on a route, by what its provider reports.
+    /// Routes on which removals cost more than they save, by what their providers report.
     NotPaying = Gauge "removal_not_paying",
     /// Requests that ask their provider to clear or compact, or carry what it made of their history.
     ProviderCompaction = Counter "requests_with_provider_compaction",

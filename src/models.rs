@@ -12,6 +12,9 @@ use std::sync::OnceLock;
 /// without it.
 const TABLE: &str = include_str!("models.tsv");
 
+/// Longer names are nobody's: a look-up must not cost more than a request is worth.
+const LONGEST_NAME: usize = 256;
+
 /// Input limit of a model that nothing is known of, in tokens.
 pub const UNKNOWN_LIMIT: u64 = 128_000;
 
@@ -208,23 +211,32 @@ impl<'a> Table<'a> {
 
     /// What the table, and where it says nothing the family, knows of `model`.
     pub fn look_up(&self, model: &str) -> Model {
-        let model = model.to_ascii_lowercase();
-        let row = self.row(&model);
+        let model = if model.len() > LONGEST_NAME { String::new() } else { model.to_ascii_lowercase() };
         let name = bare(&model);
+        let (row, same) = self.row(&model, name).unzip();
+        // A variant has its own price, which is not that of the model whose name it begins with.
+        let priced = row.filter(|_| same == Some(true));
+        // Every Claude caches, also where a cloud's table does not say for how much.
+        let priced_cache = priced.filter(|row| row.price(READ).is_some() || !begins(name, "claude"));
         let start = STARTS.iter().find(|(start, ..)| begins(name, start));
         Model {
             limit: row.and_then(Row::limit).or(start.map(|(_, limit, _)| *limit)).unwrap_or(UNKNOWN_LIMIT),
-            cache: row.and_then(Row::cache_price).or(start.map(|(.., cache)| *cache)).unwrap_or(UNKNOWN),
-            prices: row.and_then(Row::prices),
+            cache: priced_cache.and_then(Row::cache_price).or(start.map(|(.., cache)| *cache)).unwrap_or(UNKNOWN),
+            prices: priced.and_then(Row::prices),
         }
     }
 
-    /// The line for a name in lower case: the one that fits best.
-    fn row(&self, model: &str) -> Option<Row<'a>> {
-        let name = bare(model);
+    /// The line that fits a name in lower case best, and whether it is the same model: only dates and words for a release
+    /// stand behind its name.
+    fn row(&self, model: &str, name: &str) -> Option<(Row<'a>, bool)> {
+        if let Some(row) = self.find(model) {
+            return Some((row, true));
+        }
         let shorter = std::iter::successors(Some(name), |name| Some(shortened(name)).filter(|short| !short.is_empty()));
-        self.find(model)
-            .or_else(|| shorter.into_iter().find_map(|name| self.find(name).or_else(|| self.find_dashed(name))))
+        shorter.into_iter().find_map(|short| {
+            let row = self.find(short).or_else(|| self.find_dashed(short))?;
+            Some((row, is_release(name.get(short.len()..).unwrap_or_default())))
+        })
     }
 
     fn find(&self, name: &str) -> Option<Row<'a>> {
@@ -245,6 +257,13 @@ fn shortened(name: &str) -> &str {
         _ => false,
     };
     name.char_indices().rev().find(parts).and_then(|(at, _)| name.get(..at)).unwrap_or_default()
+}
+
+/// Whether what stands behind a model's name names a release of it: dates, numbers of builds, and the like.
+fn is_release(suffix: &str) -> bool {
+    let is_date = |part: &str| part.len() >= 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let words = ["", "latest", "preview", "exp", "beta", "stable"];
+    suffix.split(['-', ':', '_', '@']).all(|part| is_date(part) || words.contains(&part))
 }
 
 /// Regions and makers that stand before a model's name on Bedrock and the like, each with a dot.
@@ -287,9 +306,15 @@ pub fn bare(model: &str) -> &str {
     }
     let name = name.split_once('@').map_or(name, |(name, _)| name);
     match name.rsplit_once("-v") {
-        Some((start, version)) if version.starts_with(|c: char| c.is_ascii_digit()) && version.contains(':') => start,
+        Some((start, version)) if is_version(version) => start,
         _ => name,
     }
+}
+
+/// Two numbers with a colon between, as Bedrock has them.
+fn is_version(version: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    version.split_once(':').is_some_and(|(major, minor)| digits(major) && digits(minor))
 }
 
 /// Whether `model` is `start`, or `start` with something behind that is no letter: `llama` begins `llama3`, `gpt-4` begins
@@ -301,6 +326,9 @@ fn begins(model: &str, start: &str) -> bool {
         Some(next) => !next.is_ascii_alphabetic(),
     })
 }
+
+/// The column of the price of a cache read.
+const READ: usize = 2;
 
 impl Row<'_> {
     fn limit(self) -> Option<u64> {
@@ -372,6 +400,11 @@ mod tests {
         }
         assert_eq!(shares("gpt-4o"), (500, 1000, 1000));
         assert_eq!(shares("gpt-4.1-mini"), (250, 1000, 1000));
+        assert_eq!(shares("claude-3-5-sonnet-latest"), (100, 1250, 2000), "every Claude caches");
+        assert_eq!(look_up("grok-4-fast").prices, None, "a variant costs something else");
+        assert_eq!(bare("deepseek-v3:671b"), "deepseek-v3:671b");
+        let long = "-".repeat(1_000_000);
+        assert_eq!(look_up(&long), look_up(""), "and takes no time");
         assert_eq!(shares("deepseek-v4-flash"), (20, 1000, 1000), "a write price of zero is the price of input");
     }
 

@@ -12,9 +12,10 @@
 
 use crate::memory::{self, Store};
 
-/// Requests with something removed before anything is said.
+/// Requests with something removed, and without, before anything is said.
 const LEAST: u64 = 50;
-/// At so many, the older half is forgotten by half.
+const LEAST_BEFORE: u64 = 10;
+/// At so many requests, the older half is forgotten by half.
 const WINDOW: u64 = 400;
 /// A provider forgets a prompt after five minutes: what comes later is no evidence.
 pub const FRESH_SECONDS: u64 = 300;
@@ -39,14 +40,15 @@ pub struct Observation {
 /// Sums over the observations of one route.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sums {
-    /// Requests with something removed.
+    /// Requests of all kinds, and those with something removed.
+    all: u64,
     requests: u64,
     saved: u64,
     lost: u64,
-    /// Before any removal: readable and read tokens.
-    before: [u64; 2],
-    /// With something removed and the prefix unchanged: the same, times the price of missing one.
+    /// With something removed and the prefix unchanged: readable and read tokens, times the price of missing one.
     after: [u64; 2],
+    /// Before any removal: requests, readable and read tokens.
+    before: [u64; 3],
 }
 
 /// Adds an observation. Says whether removals pay on the route, and whether that is news.
@@ -73,34 +75,44 @@ fn key(route: u64) -> String {
 
 impl Sums {
     fn from(value: &[u8]) -> Self {
-        let [requests, saved, lost, a, b, c, d] = value.as_chunks::<8>().0 else { return Self::default() };
-        let [requests, saved, lost, a, b, c, d] =
-            [requests, saved, lost, a, b, c, d].map(|number| u64::from_le_bytes(*number));
-        Self { requests, saved, lost, before: [a, b], after: [c, d] }
-    }
-
-    fn numbers(self) -> [u64; 7] {
-        let Self { requests, saved, lost, before: [a, b], after: [c, d] } = self;
-        [requests, saved, lost, a, b, c, d]
+        let [all, requests, saved, lost, a, b, c, d, e] = value.as_chunks::<8>().0 else { return Self::default() };
+        let [all, requests, saved, lost, a, b, c, d, e] =
+            [all, requests, saved, lost, a, b, c, d, e].map(|number| u64::from_le_bytes(*number));
+        Self { all, requests, saved, lost, after: [a, b], before: [c, d, e] }
     }
 
     fn to_bytes(self) -> Vec<u8> {
-        self.numbers().map(u64::to_le_bytes).concat()
+        let Self { all, requests, saved, lost, after: [a, b], before: [c, d, e] } = self;
+        [all, requests, saved, lost, a, b, c, d, e].map(u64::to_le_bytes).concat()
+    }
+
+    /// Forgets the older half of each kind by half. Requests without removals count too, so that a route on which nothing
+    /// leaves any more gets another chance.
+    fn age(&mut self) {
+        if self.all >= WINDOW {
+            let [all, requests, saved, lost] = [self.all, self.requests, self.saved, self.lost].map(|sum| sum >> 1);
+            *self = Self { all, requests, saved, lost, after: self.after.map(|sum| sum >> 1), ..*self };
+        }
+        if self.before.first().is_some_and(|requests| *requests >= WINDOW) {
+            self.before = self.before.map(|sum| sum >> 1);
+        }
     }
 
     fn add(&mut self, observation: &Observation) {
         let Observation { readable, removed, changed, read_price, write_price, .. } = *observation;
         let read = observation.read.min(readable);
         let missing = write_price.saturating_sub(read_price);
-        if self.requests >= WINDOW || self.before.iter().any(|tokens| *tokens > u64::MAX >> 16) {
-            let [requests, saved, lost, a, b, c, d] = self.numbers().map(|number| number >> 1);
-            *self = Self { requests, saved, lost, before: [a, b], after: [c, d] };
-        }
+        self.age();
+        self.all = self.all.saturating_add(1);
         if removed == 0 && !changed {
-            return add(&mut self.before, [readable, read]);
+            return add(&mut self.before, [1, readable, read]);
         }
         self.requests = self.requests.saturating_add(1);
-        self.saved = self.saved.saturating_add(removed.saturating_mul(read_price));
+        // What left would have been read or missed like everything else.
+        let would_read = self.usual(removed);
+        let would_miss = removed.saturating_sub(would_read);
+        let saved = would_read.saturating_mul(read_price).saturating_add(would_miss.saturating_mul(write_price));
+        self.saved = self.saved.saturating_add(saved);
         if changed {
             let lost = self.usual(readable).saturating_sub(read).saturating_mul(missing);
             self.lost = self.lost.saturating_add(lost);
@@ -109,21 +121,22 @@ impl Sums {
         }
     }
 
-    /// How many of `tokens` the provider reads from its cache where nothing has left; all of them, if that is not known.
+    /// How many of `tokens` the provider reads from its cache where nothing has left; none, if that is not known.
     fn usual(&self, tokens: u64) -> u64 {
-        let [readable, read] = self.before.map(u128::from);
+        let [_, readable, read] = self.before.map(u128::from);
         let usual = u128::from(tokens).saturating_mul(read).checked_div(readable);
-        usual.and_then(|usual| u64::try_from(usual).ok()).unwrap_or(tokens)
+        usual.and_then(|usual| u64::try_from(usual).ok()).unwrap_or(0)
     }
 
     fn pays(&self) -> bool {
         let [readable, read] = self.after;
+        let [untouched, ..] = self.before;
         let cost = self.lost.saturating_add(self.usual(readable).saturating_sub(read));
-        self.requests < LEAST || cost <= self.saved
+        self.requests < LEAST || untouched < LEAST_BEFORE || cost <= self.saved
     }
 }
 
-fn add(sums: &mut [u64; 2], more: [u64; 2]) {
+fn add<const N: usize>(sums: &mut [u64; N], more: [u64; N]) {
     for (sum, more) in sums.iter_mut().zip(more) {
         *sum = sum.saturating_add(more);
     }
@@ -166,19 +179,30 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_never_cached_loses_nothing_by_removals() {
-        let untouched = Observation { removed: 0, read: 0, ..STEADY };
-        let change = Observation { changed: true, read: 0, ..STEADY };
-        assert!(after(&[(20, untouched), (60, change), (60, Observation { read: 0, ..STEADY })]).pays());
+    fn a_provider_that_never_cached_or_caches_half_loses_nothing_by_removals() {
+        for read in [0, 5_000] {
+            let untouched = Observation { removed: 0, read, ..STEADY };
+            let change = Observation { changed: true, read: 0, ..STEADY };
+            let steady = Observation { read, ..STEADY };
+            assert!(after(&[(20, untouched), (10, change), (90, steady)]).pays(), "{read}");
+        }
     }
 
     #[test]
-    fn what_was_long_ago_is_forgotten() {
+    fn nothing_is_said_without_requests_to_compare_with() {
+        let lost = Observation { read: 0, ..STEADY };
+        assert!(after(&[(100, lost)]).pays());
+        assert!(after(&[(9, Observation { removed: 0, ..STEADY }), (100, lost)]).pays());
+    }
+
+    #[test]
+    fn what_was_long_ago_is_forgotten_also_where_nothing_leaves_any_more() {
         let untouched = Observation { removed: 0, ..STEADY };
         let lost = Observation { read: 0, ..STEADY };
         assert!(!after(&[(20, untouched), (100, lost)]).pays());
-        assert!(after(&[(20, untouched), (100, lost), (100_000, STEADY)]).pays());
-        assert!(after(&[(20, untouched), (100_000, STEADY)]).requests <= WINDOW);
+        assert!(after(&[(20, untouched), (100, lost), (10_000, STEADY)]).pays());
+        assert!(after(&[(20, untouched), (100, lost), (1_000, untouched)]).pays());
+        assert!(after(&[(20, untouched), (10_000, STEADY)]).all <= WINDOW);
     }
 
     #[test]
@@ -186,7 +210,7 @@ mod tests {
         let sums = after(&[(7, STEADY), (3, Observation { changed: true, read: 1, ..STEADY })]);
         assert_eq!(Sums::from(&sums.to_bytes()), sums);
         assert_eq!(Sums::from(b"something else"), Sums::default());
-        let largest = Observation { readable: u64::MAX, read: 0, removed: u64::MAX, changed: true, ..STEADY };
-        assert!(!after(&[(60, largest)]).pays() || after(&[(60, largest)]).saved == u64::MAX);
+        let largest = Observation { readable: u64::MAX, read: u64::MAX, removed: u64::MAX, changed: true, ..STEADY };
+        assert_eq!(after(&[(60, largest)]).saved, u64::MAX);
     }
 }

@@ -1,8 +1,9 @@
 //! What providers reported of prompts, in the data that all workers share: token counts under hashes, and what bytes come to
 //! in tokens by model family. No text.
 //!
-//! A report is kept under the hash of the prompt that it is about. The next request of a conversation begins with that
-//! prompt, so it finds the report by its own beginning, and nobody else does.
+//! A report is kept under a hash of the prompt that it is about (its text, the model, the length of system and tools) and of
+//! the client's credentials. The next request of a conversation begins with that prompt, so it finds the report by its own
+//! beginning. Images and reasoning are not in the hash.
 
 use crate::{
     memory::{self, Store},

@@ -12,6 +12,10 @@
 //! | Converse | the sum of `usage.inputTokens` and the two beside it | `cacheReadInputTokens` | `cacheWriteInputTokens` |
 //! | Cohere | `usage.tokens.input_tokens`, in streams `delta.usage` | `usage.cached_tokens` | |
 //! | Ollama | `prompt_eval_count` | | |
+//!
+//! Gateways that speak Chat Completions for Claude put the counts of Messages beside `prompt_tokens`, which holds them already.
+//! Where a provider calls its own tools, the counts at the end are sums over those calls: in a stream the first ones count, and
+//! a response in one piece counts for nothing.
 
 use memchr::memchr2;
 
@@ -220,20 +224,29 @@ impl Part {
 /// Counts under their names.
 #[derive(Debug, Clone, Copy, Default)]
 struct Found {
+    /// All of it.
+    prompt: Option<u64>,
+    /// What is neither read from the cache nor written to it, where those stand beside it; else all of it.
     input: Option<u64>,
-    /// Part of `input`.
+    /// Part of the one or the other.
     cached: Option<u64>,
     written: Option<u64>,
     /// Beside `input`.
     read_beside: Option<u64>,
     written_beside: Option<u64>,
+    /// The beginning of a stream of Messages has said it all: later counts are sums over the calls that the provider made
+    /// by itself.
+    settled: bool,
+    /// The provider called tools by itself.
+    served: bool,
 }
 
 impl Found {
     fn usage(&self) -> Option<Usage> {
         let beside = self.read_beside.unwrap_or(0).saturating_add(self.written_beside.unwrap_or(0));
-        let input = self.input?.saturating_add(beside);
-        (input > 0).then(|| Usage {
+        let input = self.prompt.or_else(|| Some(self.input?.saturating_add(beside)))?;
+        // A sum over several calls is nobody's prompt.
+        (input > 0 && (self.settled || !self.served)).then(|| Usage {
             input,
             cached: self.cached.or(self.read_beside),
             written: self.written.or(self.written_beside),
@@ -245,12 +258,22 @@ impl Found {
     fn take(&mut self, path: &[Key], value: u64) {
         let inside = match path {
             [Key::Response | Key::Message | Key::Delta | Key::Groq | Key::Item, inside @ ..] => inside,
-            [Key::PromptEvalCount] => return later(&mut self.input, value),
+            [Key::PromptEvalCount] => return later(&mut self.prompt, value),
             inside => inside,
         };
+        let first = path.first() == Some(&Key::Message);
+        if self.settled && !first {
+            return;
+        }
         let field = match inside {
-            [Key::Usage, Key::Input] | [Key::UsageMetadata, Key::Input] | [Key::Usage, Key::Tokens, Key::Input] => {
+            [Key::Usage | Key::UsageMetadata, Key::Prompt] => &mut self.prompt,
+            [Key::Usage, Key::Input] | [Key::Usage, Key::Tokens, Key::Input] => {
+                self.settled |= first && value > 0;
                 &mut self.input
+            }
+            [Key::Usage, Key::ServerTools, _] => {
+                self.served |= value > 0;
+                return;
             }
             [Key::Usage | Key::UsageMetadata, Key::Cached] | [Key::Usage, Key::Details, Key::Cached] => {
                 &mut self.cached
@@ -281,6 +304,8 @@ enum Key {
     UsageMetadata,
     Details,
     Tokens,
+    ServerTools,
+    Prompt,
     Input,
     Cached,
     CacheWrite,
@@ -303,7 +328,9 @@ impl Key {
             b"usageMetadata" => Self::UsageMetadata,
             b"prompt_tokens_details" | b"input_tokens_details" => Self::Details,
             b"tokens" => Self::Tokens,
-            b"prompt_tokens" | b"input_tokens" | b"inputTokens" | b"promptTokenCount" => Self::Input,
+            b"server_tool_use" => Self::ServerTools,
+            b"prompt_tokens" | b"promptTokenCount" => Self::Prompt,
+            b"input_tokens" | b"inputTokens" => Self::Input,
             b"cached_tokens"
             | b"prompt_cache_hit_tokens"
             | b"cached_prompt_text_tokens"

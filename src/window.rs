@@ -152,7 +152,7 @@ impl fmt::Display for Snapshot {
 }
 
 /// Thousandths as a decimal.
-pub fn decimal(thousandths: u64) -> String {
+fn decimal(thousandths: u64) -> String {
     let whole = thousandths.checked_div(1_000).unwrap_or(0);
     let part = thousandths.checked_rem(1_000).unwrap_or(0);
     format!("{whole}.{part:03}")

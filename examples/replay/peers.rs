@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use context_compaction::dialect::{self, Dialect};
+use context_compaction::dialect::{self, Bound, Dialect};
 use context_compaction::engine::recitation::{self, Recited};
 use context_compaction::engine::{Bars, Class, Evidence, systemone};
 use context_compaction::epoch::{self, Rule};
@@ -60,13 +60,19 @@ impl<'a> Turn<'a> {
         epoch::epochs(&self.transcript, &rule).into_iter().flat_map(|epoch| epoch.eligible).collect()
     }
 
+    /// Whether the model drops or refuses reasoning whose prefix has changed, and there is some: nobody may remove anything.
+    fn is_bound(&self) -> bool {
+        let bound = (self.dialect.bound)(self.transcript.prompt.model());
+        bound != Bound::Never && self.transcript.has_reasoning()
+    }
+
     /// Verdicts of `age`. A provider that clears leaves the call and a note in place of the result; here the call stays
     /// with the first visible character, since no provider accepts an empty result.
     pub fn age(&self, settings: &Policy) -> Vec<Verdict> {
         let mut wanted = vec![Verdict::Keep; self.transcript.pairs.len()];
         let newest = wanted.len().saturating_sub(KEPT_RESULTS);
         let bytes = self.transcript.payload() as u64;
-        if bytes * 1000 / u64::from(settings.bytes_per_token.thousandths()) >= CLEARED_FROM {
+        if !self.is_bound() && bytes * 1000 / u64::from(settings.bytes_per_token.thousandths()) >= CLEARED_FROM {
             for pair in self.aged_out(settings, 0).into_iter().filter(|pair| *pair < newest) {
                 wanted[pair] = Verdict::Truncate;
             }
@@ -81,6 +87,9 @@ impl<'a> Turn<'a> {
         let (Some(decider), Some((newest, _))) = (&settings.decider, epoch::newest_run(&self.transcript)) else {
             return wanted;
         };
+        if self.is_bound() {
+            return wanted;
+        }
         let bars = Bars { call: decider.call_threshold.as_f64(), result: decider.decision_threshold.as_f64() };
         let asked = self.aged_out(settings, settings.threshold_tokens);
         let asked = (newest.end, asked.as_slice());

@@ -6,6 +6,7 @@ use crate::{
     skip::Skip,
     transcript::Transcript,
 };
+use xxhash_rust::xxh3::Xxh3;
 
 /// Looks request headers up, one at a time: each look is a host call.
 pub trait Headers {
@@ -19,6 +20,16 @@ pub const SWITCH: &str = "x-context-compaction";
 /// Headers with which a client seals the body it sends.
 const SEALS: [&str; 6] =
     ["x-amz-content-sha256", "content-md5", "digest", "content-digest", "repr-digest", "signature-input"];
+
+/// Headers with which clients say who they are.
+const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
+
+/// A hash of the client's credentials.
+pub(super) fn client(headers: &dyn Headers) -> u64 {
+    let mut hash = Xxh3::new();
+    CREDENTIALS.iter().filter_map(|name| headers.get(name)).for_each(|value| hash.update(&value));
+    hash.digest()
+}
 
 /// Whether the body is worth holding back, cheapest question first.
 pub(super) fn headers(policy: &Policy, headers: &dyn Headers, end: bool) -> Result<&'static Dialect, Skip> {

@@ -108,6 +108,8 @@ pub struct Exchange {
     record: Option<Record>,
     /// The prompt, once it was read.
     seen: Option<Seen>,
+    /// A hash of the client's credentials: what is told of one client's prompts is not told to another.
+    client: u64,
 }
 
 #[derive(Debug)]
@@ -190,7 +192,7 @@ impl Law for BodyLaw<'_> {
 impl Exchange {
     /// A request that has not begun. `seed` makes the names in memory hard to guess; all workers share one.
     pub fn new(policy: Rc<Policy>, seed: u64) -> Self {
-        Self { policy, state: State::Start, report: Report::default(), seed, record: None, seen: None }
+        Self { policy, state: State::Start, report: Report::default(), seed, record: None, seen: None, client: 0 }
     }
 
     /// What became of the request, once that is known.
@@ -240,6 +242,7 @@ impl Exchange {
             (_, Event::Refused(skip)) => Err(skip),
             (State::Start, Event::Headers { headers, end }) => {
                 let dialect = gate::headers(&self.policy, headers, end)?;
+                self.client = gate::client(headers);
                 Ok((State::Buffering { dialect }, Step::Hold))
             }
             (State::Buffering { dialect }, Event::Body(body)) => self.question(dialect, body, store),
@@ -261,7 +264,8 @@ impl Exchange {
         let rule = plan::rule(&policy, transcript.prompt.model());
         let fingerprint = plan::fingerprint(&policy, &rule, decider);
         let route = plan::route(&fingerprint);
-        self.seen = Some(Seen::of((&policy, self.seed, route), dialect, &doc, &transcript, store));
+        let seed = self.seed ^ self.client;
+        self.seen = Some(Seen::of((&policy, seed, route), dialect, &doc, &transcript, store));
         let compacted = transcript.elements.iter().any(|element| element.compaction);
         self.report.provider_compaction = transcript.prompt.provider_edits || compacted;
         gate::prompt(&policy, dialect, &transcript)?;
@@ -436,7 +440,7 @@ impl Exchange {
         let law = BodyLaw { doc: &doc, transcript, levels, head_chars: head };
         let answers = asking.whole_verdicts();
         let tariff = self.tariff(transcript);
-        let (terms, stopped) = self.terms(&tariff, store);
+        let (terms, stopped) = self.terms(&tariff, asking.epochs.len(), store);
         let mut fold = epoch::fold(transcript, &asking.epochs, &answers, &law, &terms);
         let spared = transcript.spare_marked(&doc, &mut fold.verdicts, levels, head);
         (0..spared).for_each(|_| self.report.skip_pair(Skip::CacheMarker));
@@ -476,13 +480,15 @@ impl Exchange {
     }
 
     /// What a batch must reach, and whether there may be new ones at all on this route.
-    fn terms(&self, tariff: &Tariff, store: &dyn Store) -> (Terms, bool) {
+    fn terms(&self, tariff: &Tariff, epochs: usize, store: &dyn Store) -> (Terms, bool) {
         let mut terms = plan::terms(&self.policy, tariff);
         let stops = self.policy.outcome_check == OutcomeCheck::StopNew && self.policy.mode == Mode::Enforce;
         let route = self.seen.as_ref().filter(|_| stops).map(Seen::route);
         let stopped = route.is_some_and(|route| !realised::pays(store, route));
-        if let (true, Some(record)) = (stopped, &self.record) {
-            terms.max_batches = terms.max_batches.min(record.enforced.batches as usize);
+        // A conversation that this process has not counted may have lost something elsewhere, but at its first boundary.
+        let counted = self.record.as_ref().filter(|record| record.enforced.requests > 0 || epochs == 1);
+        if let (true, Some(record)) = (stopped, counted) {
+            terms.max_batches = terms.max_batches.min(record.enforced.most_batches as usize);
         }
         (terms, stopped)
     }

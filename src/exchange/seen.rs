@@ -135,8 +135,14 @@ impl Seen {
         }
     }
 
-    /// What is to be compared, where there is something to compare.
-    fn observation(&self, usage: Usage, seconds: u64) -> Option<Observation> {
+    /// Whether what leaves begins as the request before did, and nothing left it in between.
+    fn prefix_is_unchanged(&self) -> bool {
+        self.entry.map_or(self.outgoing == self.incoming, |entry| entry.rewritten == 0)
+    }
+
+    /// What is to be compared, where there is something to compare. `never_reduced` says that nothing of the conversation has
+    /// left before: a request that the books do not have tells nothing else.
+    fn observation(&self, usage: Usage, seconds: u64, never_reduced: bool) -> Option<Observation> {
         let before = self.before.filter(|b| seconds.saturating_sub(b.seconds) <= realised::FRESH_SECONDS)?;
         let (read_price, write_price) = (self.model.cache.read, self.write_price);
         let untouched = Observation {
@@ -147,15 +153,17 @@ impl Seen {
             read_price,
             write_price,
         };
-        let Some(entry) = self.entry else { return Some(untouched) };
-        // Shares of the prompt in bytes are its shares in tokens: the report itself calibrates them.
-        let share = |bytes: u64| {
-            let tokens = u128::from(usage.input).saturating_mul(bytes.into()).checked_div(self.outgoing.into());
+        let Some(entry) = self.entry else {
+            return (never_reduced && self.outgoing == self.incoming).then_some(untouched);
+        };
+        let share = |tokens: u64, bytes: u64, of: u64| {
+            let tokens = u128::from(tokens).saturating_mul(bytes.into()).checked_div(of.into());
             tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(0)
         };
+        let left = entry.cached.saturating_add(self.fixed).min(before.bytes);
         Some(Observation {
-            readable: share(entry.cached.saturating_add(self.fixed)),
-            removed: share(entry.parts.removed),
+            readable: if entry.rewritten > 0 { share(before.tokens, left, before.bytes) } else { before.tokens },
+            removed: share(usage.input, entry.parts.removed, self.outgoing),
             changed: entry.rewritten > 0,
             ..untouched
         })
@@ -188,12 +196,15 @@ impl Exchange {
             ],
             ..Told::default()
         };
-        if seen.before.is_some_and(|before| reported::learn(store, seen.family, before, report)) {
+        let before = seen.before.filter(|_| self.policy.mode == Mode::Measure || seen.prefix_is_unchanged());
+        if before.is_some_and(|before| reported::learn(store, seen.family, before, report)) {
             told.rate = reported::rate(store, seen.family).map(|rate| (seen.family, rate));
         }
         reported::keep(store, seen.key, report);
         let checked = self.policy.mode == Mode::Enforce && self.policy.outcome_check != OutcomeCheck::Off;
-        if let Some(observation) = seen.observation(usage, seconds).filter(|_| checked) {
+        let known = self.record.as_ref();
+        let never_reduced = known.is_none_or(|record| !record.off && record.enforced.most_batches == 0);
+        if let Some(observation) = seen.observation(usage, seconds, never_reduced).filter(|_| checked) {
             let (pays, news) = realised::observe(store, seen.route, &observation);
             told.pays = news.then_some(pays);
             if observation.removed > 0 {

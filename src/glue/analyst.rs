@@ -27,6 +27,8 @@ pub(super) struct Analyst {
     policy: Rc<Policy>,
     seed: u64,
     path: String,
+    /// Bytes of the body that are buffered.
+    len: usize,
     answered: bool,
 }
 
@@ -34,7 +36,7 @@ impl Analyst {
     /// Takes the current request over; it is held from now on. A request without a body has nothing to analyse.
     pub(super) fn begin(policy: &Rc<Policy>, seed: u64, end: bool) -> Self {
         let path = Current.get(":path").map(|path| String::from_utf8_lossy(&path).into_owned()).unwrap_or_default();
-        let mut analyst = Self { policy: Rc::clone(policy), seed, path, answered: false };
+        let mut analyst = Self { policy: Rc::clone(policy), seed, path, len: 0, answered: false };
         if end {
             analyst.answer(Some(&[]));
         }
@@ -46,11 +48,20 @@ impl Analyst {
         if self.answered {
             return Action::Pause;
         }
+        self.len = len;
         if len > self.policy.max_body_bytes {
             self.answer(None);
         } else if end {
+            return self.on_end(calls);
+        }
+        Action::Pause
+    }
+
+    /// The body is complete, with or without trailers.
+    pub(super) fn on_end(&mut self, calls: &Calls) -> Action {
+        if !self.answered {
             calls.add(Metric::Analyzed, 1);
-            self.answer(Some(&abi::buffer(Buffer::RequestBody, len).unwrap_or_default()));
+            self.answer(Some(&abi::buffer(Buffer::RequestBody, self.len).unwrap_or_default()));
         }
         Action::Pause
     }

@@ -229,6 +229,9 @@ impl HttpContext for Observer {
     }
 
     fn on_http_request_trailers(&mut self, _: usize) -> Action {
+        if let Some(analyst) = &mut self.analyst {
+            return analyst.on_end(&self.calls);
+        }
         if self.undecided().is_some() {
             self.hand_over();
         }

@@ -36,6 +36,7 @@ impl Meters {
     pub(super) fn show(&self, mode: Mode) {
         self.record(Metric::Enforcing, (mode == Mode::Enforce).into());
         self.record(Metric::Measuring, (mode == Mode::Measure).into());
+        self.record(Metric::NotPaying, 0);
         self.answered.set(abi::shared(ANSWERED).is_ok_and(|(value, _)| !value.is_empty()));
     }
 

@@ -90,6 +90,9 @@ impl HttpContext for Stream {
 
     fn on_http_request_trailers(&mut self, _: usize) -> Action {
         let released = self.was_released();
+        if let Some(analyst) = &mut self.analyst {
+            return analyst.on_end(self.driver.host().plugin());
+        }
         action(if released { self.driver.on_hold_released() } else { self.driver.on_request_trailers() })
     }
 

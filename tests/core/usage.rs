@@ -128,6 +128,27 @@ fn responses() -> Vec<(&'static str, &'static str, Vec<u8>, Usage)> {
             usage(335, Some(300), Some(10)),
         ),
         (
+            "Claude behind Chat Completions",
+            "application/json",
+            json(
+                r#"{"usage":{"prompt_tokens":52000,"prompt_tokens_details":{"cached_tokens":50000},
+                "cache_creation_input_tokens":1900,"cache_read_input_tokens":50000}}"#,
+            ),
+            usage(52000, Some(50000), Some(1900)),
+        ),
+        (
+            "Messages with a search by the provider, stream",
+            sse,
+            events(&[
+                ("message_start", r#"{"type":"message_start","message":{"usage":{"input_tokens":79,"cache_read_input_tokens":52600}}}"#),
+                (
+                    "message_delta",
+                    r#"{"type":"message_delta","usage":{"input_tokens":682,"cache_read_input_tokens":260000,"server_tool_use":{"web_search_requests":5}}}"#,
+                ),
+            ]),
+            usage(52679, Some(52600), None),
+        ),
+        (
             "Gemini",
             "application/json; charset=UTF-8",
             json(
@@ -247,6 +268,15 @@ fn carriage_returns_end_lines_too() {
             }
         }
     }
+}
+
+#[test]
+fn a_sum_over_calls_that_the_provider_made_is_no_report() {
+    let with = |searches: u32| {
+        format!(r#"{{"usage":{{"input_tokens":9,"server_tool_use":{{"web_search_requests":{searches}}}}}}}"#)
+    };
+    assert_eq!(read("application/json", &[with(2).as_bytes()]), None);
+    assert_eq!(read("application/json", &[with(0).as_bytes()]), Some(usage(9, None, None)));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::support::bodies;
 use crate::support::exchange::{self, Shared};
 use context_compaction::exchange::{Outcome, Told};
+use context_compaction::fault::Fault;
 use context_compaction::metrics::Metric;
 use context_compaction::models::Family;
 use context_compaction::policy::Policy;
@@ -139,6 +140,26 @@ fn where_removals_break_the_providers_cache_it_is_said_and_on_demand_no_new_ones
             }
         }
     }
+}
+
+#[test]
+fn what_was_removed_stays_removed_where_no_more_may_leave_also_after_a_failure_of_the_engine() {
+    let policy = policy(json!({"outcome_check": "stop_new"}));
+    let shared = Shared::default();
+    let turns = bodies::growing("claude-sonnet-4-5", 60, 3_000);
+    let mut reduced = 0;
+    for (number, body) in turns.iter().enumerate() {
+        let mut fails = |_: &[u8]| Err(Fault::Reset);
+        let engine: &mut exchange::Engine<'_> = if number == 56 { &mut fails } else { &mut exchange::drop_all };
+        let (ran, told) = exchange::run_reported(&shared, &policy, PATH, body, engine, |ran| {
+            let all = ran.outgoing.len() as u64 / 4;
+            // It caches until something is removed.
+            (usage(all, if ran.outcome == Outcome::Reduced { 0 } else { all }), number as u64)
+        });
+        reduced += usize::from(ran.outcome == Outcome::Reduced);
+        assert!(number < 40 || number == 56 || ran.outcome == Outcome::Reduced, "{number}: {:?} {told:?}", ran.outcome);
+    }
+    assert!(reduced > 40, "{reduced}");
 }
 
 #[test]

@@ -67,5 +67,33 @@ fn resources_for_kubernetes_beside_a_bootstrap_are_left_alone() {
     std::fs::write(folder.path().join("envoy.yaml"), shipped).expect("writable");
     let output = validated();
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("for Kubernetes, not checked here"), "{said}");
+    assert!(output.status.success() && said.contains("no whole configuration of the filter"), "{said}");
+}
+
+#[test]
+fn the_filters_configuration_in_resources_for_kubernetes_is_read_by_its_own_rules() {
+    let plugin = |settings: &str| {
+        format!(
+            "apiVersion: v1\nkind: Service\n---\napiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nspec:\n  \
+             pluginConfig: {{engine: local, endpoint: 'http://engine.svc:8080', model: m, {settings}}}\n"
+        )
+    };
+    let held = "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nspec: {value: {'@type': a/envoy.extensions.filters.http.\
+                wasm.v3.Wasm, config: {configuration: {value: '{\"engine\":\"local\",\"hold_headers\":true}'}}}}\n";
+    for (text, expected) in [
+        (plugin("measure: true"), None),
+        (plugin("measure: true, hold_headers: true"), Some("WasmPlugin: hold_headers: needs")),
+        (plugin("measure: true, treshold_tokens: 7"), Some("WasmPlugin: treshold_tokens: is not a known field")),
+        (plugin("enabled: 'yes'"), Some("WasmPlugin: enabled: must be true or false")),
+        (held.to_owned(), Some("EnvoyFilter: hold_headers: needs")),
+        (held.replace("config: {", "config: {allow_on_headers_stop_iteration: true, "), None),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("all.yaml");
+        std::fs::write(&file, &text).expect("writable");
+        let output = Command::new(validator()).arg(&file).output().expect("the validator runs");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.success(), expected.is_none(), "{text}: {said}");
+        assert!(said.contains(expected.unwrap_or("ok")), "{text}: {said}");
+    }
 }

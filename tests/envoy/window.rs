@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{
     Result, bodies,
-    client::{Client, JSON},
+    client::{Client, JSON, post_http2_with_trailers},
     envoy::Envoy,
     envoy_config::EnvoyConfig,
     gate::Gate,
@@ -175,6 +175,24 @@ async fn an_analysis_is_answered_here_and_never_sent() {
     let client = Client::http1(&scene.envoy.url()).unwrap();
     assert_eq!(client.send("POST", CHAT, analyze, body).await.unwrap().status, 200);
     assert_eq!(scene.provider.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn an_analysis_of_a_body_with_trailers_is_answered_too() {
+    for measure in [false, true] {
+        let settings = |s: &mut Value| {
+            s["analyze_header"] = json!(true);
+            s["enabled"] = json!(!measure);
+            s["measure"] = json!(measure);
+        };
+        let scene = Scene::start(true, settings, EnvoyConfig::trailers).await;
+        let analyze = [("content-type", "application/json"), ("x-context-compaction-analyze", "1")];
+        let pieces = vec![bytes::Bytes::from(conversation(5, 3000))];
+        let response =
+            post_http2_with_trailers(scene.envoy.address(), CHAT, &analyze, pieces, &[("x-sum", "1")]).await.unwrap();
+        assert_eq!((response.status, &response.json().unwrap()["pairs"]), (200, &json!(5)));
+        assert!(scene.provider.requests().is_empty());
+    }
 }
 
 #[tokio::test]
