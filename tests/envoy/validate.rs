@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The example that cargo builds beside the tests.
+/// The example that `make test` builds before the tests.
 fn validator() -> PathBuf {
     let tests = std::env::current_exe().expect("a test has a path");
     tests.parent().and_then(Path::parent).expect("target/debug").join("examples/validate")
@@ -17,7 +17,7 @@ fn validated(from: &str, to: &str) -> (bool, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("envoy.yaml");
     std::fs::write(&file, text.replace(from, to)).expect("writable");
-    let output = Command::new(validator()).arg(&file).output().expect("cargo builds the examples with the tests");
+    let output = Command::new(validator()).arg(&file).output().expect("cargo build --example validate");
     (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

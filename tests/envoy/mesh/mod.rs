@@ -277,7 +277,7 @@ fn validated(bootstrap: &Value) -> (bool, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("bootstrap.yaml");
     fs::write(&file, bootstrap.to_string()).expect("writable");
-    let output = Command::new(validator()).arg(&file).output().expect("cargo builds the examples with the tests");
+    let output = Command::new(validator()).arg(&file).output().expect("cargo build --example validate");
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
