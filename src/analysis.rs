@@ -10,7 +10,7 @@ use crate::{
     reported,
     skip::Skip,
     transcript::{Role, Transcript, Verdict},
-    window::{Means, Severity, Snapshot},
+    window::{Severity, Snapshot},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -108,11 +108,7 @@ pub fn analyse(
         original: tokens(transcript.payload()),
         limit: policy.model(model).limit,
         reported: None,
-        means: Means {
-            measuring: policy.mode == Mode::Measure,
-            removing: policy.mode == Mode::Enforce,
-            provider_compacts: dialect.provider_compacts,
-        },
+        means: policy.means(dialect.provider_compacts),
     };
     let classes = classes((policy, seed), &doc, &transcript, store);
     let leaves = classes.iter().enumerate().fold(0usize, |sum, (pair, class)| {
@@ -132,8 +128,7 @@ pub fn analyse(
     }
     let total = window.estimated;
     let messages = transcript.elements.len();
-    let (_, info) = Severity::ALL.get(1).copied().unwrap_or((Severity::Info, 700));
-    let suggested = window.limit.saturating_mul(info).checked_div(total).unwrap_or(1_000).min(1_000);
+    let suggested = window.limit.saturating_mul(Severity::Info.begins()).checked_div(total).unwrap_or(1_000).min(1_000);
     let stays = transcript.payload().saturating_sub(leaves) as u64;
     Ok(Analysis {
         dialect: dialect.name,

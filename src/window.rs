@@ -32,6 +32,11 @@ impl Severity {
         Self::ALL.iter().rev().find(reached).map_or(Self::Normal, |(severity, _)| *severity)
     }
 
+    /// The share of the window where it begins, in thousandths.
+    pub fn begins(self) -> u64 {
+        Self::ALL.iter().find(|(severity, _)| *severity == self).map_or(0, |(_, from)| *from)
+    }
+
     /// Its name in headers and metrics.
     pub fn name(self) -> &'static str {
         match self {

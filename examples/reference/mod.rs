@@ -2,7 +2,7 @@
 //!
 //! `rules` judges the facts of one pair; `facts` reads them out of the state that the filter sends; `systemone` is the
 //! protocol without a network; `server` listens. Examples include it with `mod reference;`, tests with
-//! `#[path = "../examples/reference/mod.rs"] mod reference;`.
+//! `#[path = "../../examples/reference/mod.rs"] mod reference;`.
 #![allow(
     dead_code,
     unreachable_pub,

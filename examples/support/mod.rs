@@ -1,7 +1,7 @@
 //! What tests and examples need around the filter: a real Envoy, a stand-in for the provider and for the decision
 //! engine, clients, and the recorded data.
 //!
-//! Tests include it with `#[path = "../examples/support/mod.rs"] mod support;`, examples with `mod support;`.
+//! Tests include it with `#[path = "../../examples/support/mod.rs"] mod support;`, examples with `mod support;`.
 //! Everything listens on 127.0.0.1 and every wait is bounded. The stand-ins run on a runtime of their own, so they
 //! answer while a test blocks its thread, and may be shared by several tests. A closure that answers must not block.
 #![allow(

@@ -56,7 +56,7 @@ pub static DIALECTS: &[Dialect] = &[
         name: "openai_responses",
         serves: |path| path.ends_with("/responses"),
         read: openai_responses::read,
-        prose_may_stay: openai_responses::prose_may_stay,
+        prose_may_stay: openai_chat::prose_may_stay,
         provider_compacts: true,
         bound: openai_responses::bound,
     },

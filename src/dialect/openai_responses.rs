@@ -1,6 +1,6 @@
 //! OpenAI Responses (`…/responses`): one item of `input` each for messages, reasoning, calls and outputs.
 
-use super::{Bound, openai_chat, reasoning_is_bound, total_len};
+use super::{Bound, reasoning_is_bound, total_len};
 use crate::{
     json::{Document, Kind, Span},
     skip::Skip,
@@ -31,10 +31,6 @@ pub(super) fn bound(model: &str) -> Bound {
     let mut next = || numbers.next().and_then(|n| n.parse::<u32>().ok());
     let version = (next().unwrap_or(0), next().unwrap_or(0));
     if version >= (5, 6) { Bound::WithReasoning } else { Bound::Never }
-}
-
-pub(super) fn prose_may_stay(model: &str) -> bool {
-    openai_chat::prose_may_stay(model)
 }
 
 pub(super) fn read(doc: &Document<'_>) -> Result<Transcript, Skip> {

@@ -55,8 +55,8 @@ type Judging<'a> = (&'a Document<'a>, &'a Asking, &'a Fold);
 
 impl Exchange {
     /// Enters a request of a conversation that is left alone as a control.
-    pub(super) fn enter_held_out(&mut self, transcript: &Transcript, store: &dyn Store) {
-        self.enter(transcript, None, &self.tariff(transcript), store);
+    pub(super) fn enter_held_out(&mut self, transcript: &Transcript, tariff: &Tariff, store: &dyn Store) {
+        self.enter(transcript, None, tariff, store);
         if let Some(books) = &mut self.report.books {
             books.held_out = true;
         }

@@ -157,6 +157,7 @@ fn recalled(record: &Record, epochs: &[Epoch], keys: &[u128]) -> Vec<Option<Vec<
 #[derive(Debug)]
 struct Asking {
     dialect: &'static Dialect,
+    tariff: Tariff,
     transcript: Transcript,
     body_len: usize,
     epochs: Vec<Epoch>,
@@ -265,14 +266,16 @@ impl Exchange {
         let fingerprint = plan::fingerprint(&policy, &rule, decider);
         let route = plan::route(&fingerprint);
         let seed = self.seed ^ self.client;
-        self.seen = Some(Seen::of((&policy, seed, route), dialect, &doc, &transcript, store));
+        let seen = Seen::of((&policy, seed, route), dialect, &doc, &transcript, store);
+        let tariff = self.seen.insert(seen).tariff();
         let compacted = transcript.elements.iter().any(|element| element.compaction);
         self.report.provider_compaction = transcript.prompt.provider_edits || compacted;
         gate::prompt(&policy, dialect, &transcript)?;
         let epochs = epoch::epochs(&transcript, &rule);
         self.count_pairs(&transcript, &epochs)?;
         let keys = epoch::keys(&doc, &transcript, &epochs, self.seed, &fingerprint);
-        self.admit(&doc, &transcript, &epochs, keys.first().copied().unwrap_or_default(), store)?;
+        let key = keys.first().copied().unwrap_or_default();
+        self.admit((&doc, &transcript), &epochs, key, &tariff, store)?;
         let record = self.record.as_ref().ok_or(Skip::OutOfOrder)?;
         let answers = recalled(record, &epochs, &keys);
         let missing = epochs.iter().zip(&answers).enumerate();
@@ -293,6 +296,7 @@ impl Exchange {
         let unanswered = calls.len();
         let asking = Asking {
             dialect,
+            tariff,
             body_len: body.len(),
             transcript,
             epochs,
@@ -317,10 +321,10 @@ impl Exchange {
     /// Whether this conversation is one to work on, as far as memory and its share in the holdout tell. `key` is its name.
     fn admit(
         &mut self,
-        doc: &Document<'_>,
-        transcript: &Transcript,
+        (doc, transcript): (&Document<'_>, &Transcript),
         epochs: &[Epoch],
         key: u128,
+        tariff: &Tariff,
         store: &dyn Store,
     ) -> Result<(), Skip> {
         let record = self.record.insert(memory::recall(store, key));
@@ -329,7 +333,7 @@ impl Exchange {
             return Err(Skip::RefusedBefore);
         }
         if plan::is_held_out(&self.policy, doc, transcript, epochs) {
-            self.enter_held_out(transcript, store);
+            self.enter_held_out(transcript, tariff, store);
             return Err(Skip::Holdout);
         }
         if self.policy.new_conversations_only && !record.admitted {
@@ -420,8 +424,7 @@ impl Exchange {
     fn without_verdict(&mut self, asking: Asking, store: &dyn Store) -> Result<(State, Step), Skip> {
         match self.policy.on_engine_failure {
             OnEngineFailure::Original => {
-                let tariff = self.tariff(&asking.transcript);
-                self.enter(&asking.transcript, None, &tariff, store);
+                self.enter(&asking.transcript, None, &asking.tariff, store);
                 self.note_entry();
                 Err(Skip::EngineFailed)
             }
@@ -431,7 +434,7 @@ impl Exchange {
 
     /// Cuts what the fold and the law allow out of the body, and looks at the result once more.
     fn reduce(&mut self, asking: &Asking, body: &[u8], store: &dyn Store) -> Result<Reduced, Skip> {
-        let Asking { dialect, transcript, .. } = asking;
+        let Asking { dialect, transcript, tariff, .. } = asking;
         if body.len() != asking.body_len {
             return Err(Skip::BodyUnavailable);
         }
@@ -439,20 +442,19 @@ impl Exchange {
         let levels = dialect.levels(self.policy.removal, transcript.prompt.model.as_deref());
         let law = BodyLaw { doc: &doc, transcript, levels, head_chars: head };
         let answers = asking.whole_verdicts();
-        let tariff = self.tariff(transcript);
-        let (terms, stopped) = self.terms(&tariff, asking.epochs.len(), store);
+        let (terms, stopped) = self.terms(tariff, asking.epochs.len(), store);
         let mut fold = epoch::fold(transcript, &asking.epochs, &answers, &law, &terms);
         let spared = transcript.spare_marked(&doc, &mut fold.verdicts, levels, head);
         (0..spared).for_each(|_| self.report.skip_pair(Skip::CacheMarker));
         // A call that failed has ended the request before; what is still missing was not asked about.
         if fold.unanswered.is_some() && !self.keeps_decided() {
-            self.enter(transcript, None, &tariff, store);
+            self.enter(transcript, None, tariff, store);
             self.note_entry();
             return Err(Skip::AskedInPart);
         }
         self.report.folded(&doc, transcript, &fold, head);
         if fold.verdicts.iter().all(|v| *v == Verdict::Keep) {
-            self.enter(transcript, Some((&doc, asking, &fold)), &tariff, store);
+            self.enter(transcript, Some((&doc, asking, &fold)), tariff, store);
             self.note_entry();
             return Err(match (fold.unanswered, fold.waits) {
                 (Some(_), _) => Skip::EngineFailed,
@@ -466,17 +468,12 @@ impl Exchange {
         }
         let reduced = self.cut((&doc, body), asking, &fold, levels);
         // What did not leave after all is not counted as gone.
-        self.enter(transcript, reduced.is_ok().then_some((&doc, asking, &fold)), &tariff, store);
+        self.enter(transcript, reduced.is_ok().then_some((&doc, asking, &fold)), tariff, store);
         self.note_entry();
         if let (Ok(_), Some(seen)) = (&reduced, &mut self.seen) {
             seen.reduced(&doc, transcript, &fold, head);
         }
         reduced
-    }
-
-    /// By what prices this request is counted.
-    fn tariff(&self, transcript: &Transcript) -> Tariff {
-        plan::tariff(&self.policy, transcript, self.seen.as_ref().map(Seen::rate))
     }
 
     /// What a batch must reach, and whether there may be new ones at all on this route.

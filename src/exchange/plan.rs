@@ -7,7 +7,7 @@ use crate::{
     ledger::Tariff,
     models::Model,
     policy::{Decider, Policy},
-    transcript::Transcript,
+    transcript::{Prompt, Transcript},
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -63,10 +63,9 @@ pub(super) fn route(fingerprint: &str) -> u64 {
     xxh3_64(fingerprint.as_bytes())
 }
 
-/// By what prices this request is counted. `rate` is what bytes come to, in thousandths, where providers have told.
-pub(super) fn tariff(policy: &Policy, transcript: &Transcript, rate: Option<u64>) -> Tariff {
-    let prompt = &transcript.prompt;
-    let Model { cache, prices, .. } = policy.model(prompt.model());
+/// By what prices a request to `model` is counted. `rate` is what bytes come to, in thousandths, where providers have told.
+pub(super) fn tariff(policy: &Policy, prompt: &Prompt, model: Model, rate: Option<u64>) -> Tariff {
+    let Model { cache, prices, .. } = model;
     Tariff {
         bytes_per_token: rate.unwrap_or(policy.bytes_per_token.thousandths().into()),
         cache,

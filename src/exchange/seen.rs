@@ -5,16 +5,16 @@ use crate::{
     dialect::Dialect,
     epoch::{self, Fold},
     json::Document,
-    ledger::Entry,
+    ledger::{Entry, Tariff},
     memory::Store,
     metrics::Metric,
-    models::{Family, Model},
+    models::Family,
     policy::{Mode, OutcomeCheck, Policy},
     realised::{self, Observation},
     reported::{self, Report},
     transcript::{Transcript, Verdict},
     usage::Usage,
-    window::{Means, Snapshot},
+    window::Snapshot,
 };
 
 /// A prompt that was read.
@@ -25,10 +25,10 @@ pub(super) struct Seen {
     /// What the provider said of the request before.
     before: Option<Report>,
     family: Family,
-    model: Model,
-    write_price: u64,
-    /// Payload bytes per token, in thousandths.
-    rate: u64,
+    /// The most that its model takes, in tokens.
+    limit: u64,
+    /// By what prices it is counted.
+    tariff: Tariff,
     /// Payload bytes as it came, and as it leaves.
     incoming: u64,
     outgoing: u64,
@@ -62,15 +62,14 @@ impl Seen {
         let prompt = &transcript.prompt;
         let (key, before) = epoch::prompt_keys(doc, transcript, seed);
         let family = Family::of(prompt.model());
-        let tariff = plan::tariff(policy, transcript, None);
+        let model = policy.model(prompt.model());
         let payload = transcript.payload() as u64;
         Self {
             key,
             before: before.and_then(|key| reported::recall(store, key)),
             family,
-            model: policy.model(prompt.model()),
-            write_price: tariff.write,
-            rate: reported::rate(store, family).unwrap_or(tariff.bytes_per_token),
+            limit: model.limit,
+            tariff: plan::tariff(policy, prompt, model, reported::rate(store, family)),
             incoming: payload,
             outgoing: payload,
             fixed: prompt.fixed as u64,
@@ -80,9 +79,9 @@ impl Seen {
         }
     }
 
-    /// Payload bytes per token, in thousandths: what providers reported, else the configured constant.
-    pub(super) fn rate(&self) -> u64 {
-        self.rate
+    /// By what prices it is counted.
+    pub(super) fn tariff(&self) -> Tariff {
+        self.tariff
     }
 
     /// What `fold` takes out leaves.
@@ -111,12 +110,12 @@ impl Seen {
     }
 
     fn tokens(&self, bytes: u64) -> u64 {
-        bytes.saturating_mul(1_000).checked_div(self.rate).unwrap_or(0)
+        bytes.saturating_mul(1_000).checked_div(self.tariff.bytes_per_token).unwrap_or(0)
     }
 
-    fn window(&self, mode: Mode) -> Snapshot {
+    fn window(&self, policy: &Policy) -> Snapshot {
         // A measured request leaves as it came.
-        let outgoing = if mode == Mode::Enforce { self.outgoing } else { self.incoming };
+        let outgoing = if policy.mode == Mode::Enforce { self.outgoing } else { self.incoming };
         let since = |before: Report| {
             let (more, less) = (outgoing.saturating_sub(before.bytes), before.bytes.saturating_sub(outgoing));
             let signed = |bytes| i64::try_from(self.tokens(bytes)).unwrap_or(i64::MAX);
@@ -125,13 +124,9 @@ impl Seen {
         Snapshot {
             estimated: self.tokens(outgoing),
             original: self.tokens(self.incoming),
-            limit: self.model.limit,
+            limit: self.limit,
             reported: self.before.map(since),
-            means: Means {
-                measuring: mode == Mode::Measure,
-                removing: mode == Mode::Enforce,
-                provider_compacts: self.provider_compacts,
-            },
+            means: policy.means(self.provider_compacts),
         }
     }
 
@@ -144,7 +139,7 @@ impl Seen {
     /// left before: a request that the books do not have tells nothing else.
     fn observation(&self, usage: Usage, seconds: u64, never_reduced: bool) -> Option<Observation> {
         let before = self.before.filter(|b| seconds.saturating_sub(b.seconds) <= realised::FRESH_SECONDS)?;
-        let (read_price, write_price) = (self.model.cache.read, self.write_price);
+        let (read_price, write_price) = (self.tariff.cache.read, self.tariff.write);
         let untouched = Observation {
             readable: before.tokens,
             read: usage.cached?,
@@ -173,7 +168,7 @@ impl Seen {
 impl Exchange {
     /// How full the window is, once the body was read.
     pub fn window(&self) -> Option<Snapshot> {
-        self.seen.as_ref().map(|seen| seen.window(self.policy.mode))
+        self.seen.as_ref().map(|seen| seen.window(&self.policy))
     }
 
     /// Whether a report of the provider would be of use.

@@ -4,7 +4,12 @@ use super::{
     abi::{self, Buffer, Map},
     meters::Meters,
 };
-use crate::{driver::Plugin, memory::Store, metrics::Metric, policy::Decider};
+use crate::{
+    driver::{Field, Plugin},
+    memory::Store,
+    metrics::Metric,
+    policy::Decider,
+};
 use proxy_wasm::hostcalls;
 use std::{rc::Rc, time::Duration};
 
@@ -18,6 +23,27 @@ impl Store for Workers {
 
     fn set(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
         abi::set_shared(key, value, version.unwrap_or(0)).is_ok()
+    }
+}
+
+/// Removes a header of the current request that is meant for the filter alone.
+pub(super) fn take_request_header(name: &str) {
+    if abi::remove_header(Map::Request, name).is_err() {
+        log::debug!("the host kept a request header");
+    }
+}
+
+/// Sets a header of the current response.
+pub(super) fn set_response_header(name: &str, value: &str) {
+    if abi::set_header(Map::Response, name, value).is_err() {
+        log::debug!("the host took no response header");
+    }
+}
+
+/// Sets one of the filter's fields in the access log of the current stream.
+pub(super) fn note(field: Field, line: &str) {
+    if abi::set_property(field.name(), line).is_err() {
+        log::debug!("the host took no access-log field");
     }
 }
 

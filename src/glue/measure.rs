@@ -5,7 +5,7 @@
 use super::{
     abi::{self, Buffer, Map},
     analyst::{self, Analyst},
-    calls::Calls,
+    calls::{self, Calls},
     stream::Shared,
 };
 use crate::{
@@ -152,7 +152,7 @@ impl Observer {
         let Ok(backlog) = self.backlog.try_borrow() else { return };
         match self.driver.as_ref().or_else(|| backlog.settled(self.stream)) {
             Some(driver) => driver.tell_client(),
-            None => set_response_header(RECEIPT, "outcome=measuring"),
+            None => calls::set_response_header(RECEIPT, "outcome=measuring"),
         }
     }
 
@@ -267,28 +267,16 @@ impl HttpContext for Observer {
         self.give_up();
         // What a copy comes to is known later, and stands in the counters only.
         let line = self.driver.as_ref().map_or_else(|| "measuring".to_owned(), |driver| driver.host().line());
-        set_property(Field::Outcome, &line);
+        calls::note(Field::Outcome, &line);
         if self.driver.is_some() {
             return;
         }
         if let Ok(mut backlog) = self.backlog.try_borrow_mut() {
             if let Some(window) = backlog.settled(self.stream).and_then(Driver::window) {
-                set_property(Field::Window, &window.to_string());
+                calls::note(Field::Window, &window.to_string());
             }
             backlog.ended(self.stream, self.reader.as_ref().and_then(Reader::usage));
         }
-    }
-}
-
-fn set_property(field: Field, line: &str) {
-    if abi::set_property(field.name(), line).is_err() {
-        log::debug!("the host took no access-log field");
-    }
-}
-
-fn set_response_header(name: &str, value: &str) {
-    if abi::set_header(Map::Response, name, value).is_err() {
-        log::debug!("the host took no response header");
     }
 }
 
@@ -345,13 +333,11 @@ impl Host for Copy {
 
     /// In the stream's own callback, like all that concerns headers.
     fn take_request_header(&self, name: &str) {
-        if abi::remove_header(Map::Request, name).is_err() {
-            log::debug!("the host kept a request header");
-        }
+        calls::take_request_header(name);
     }
 
     fn set_response_header(&self, name: &str, value: &str) {
-        set_response_header(name, value);
+        calls::set_response_header(name, value);
     }
 
     fn request_body(&self, len: usize) -> Option<Vec<u8>> {

@@ -3,7 +3,7 @@
 use super::{
     abi::{self, Buffer, Map},
     analyst::{self, Analyst},
-    calls::Calls,
+    calls::{self, Calls},
     meters::Meters,
 };
 use crate::{
@@ -184,20 +184,14 @@ impl Host for Request {
     }
 
     fn take_request_header(&self, name: &str) {
-        if abi::remove_header(Map::Request, name).is_err() {
-            log::debug!("the host kept a request header");
-        }
+        calls::take_request_header(name);
     }
 
     fn set_response_header(&self, name: &str, value: &str) {
-        if abi::set_header(Map::Response, name, value).is_err() {
-            log::debug!("the host took no response header");
-        }
+        calls::set_response_header(name, value);
     }
 
     fn note(&self, field: Field, line: &str) {
-        if abi::set_property(field.name(), line).is_err() {
-            log::debug!("the host took no access-log field");
-        }
+        calls::note(field, line);
     }
 }

@@ -12,6 +12,7 @@ mod raw;
 mod secret;
 
 use crate::models::{self, CachePrice, Model, Prices};
+use crate::window::Means;
 use std::time::Duration;
 
 pub use endpoint::Endpoint;
@@ -340,6 +341,11 @@ impl Policy {
     pub fn least_body(&self) -> usize {
         let reads_all = self.threshold_ratio.is_some() || self.response_headers;
         if reads_all { 0 } else { self.bytes_of(self.threshold_tokens) }
+    }
+
+    /// What can be done about a full window.
+    pub fn means(&self, provider_compacts: bool) -> Means {
+        Means { measuring: self.mode == Mode::Measure, removing: self.mode == Mode::Enforce, provider_compacts }
     }
 
     /// What is known of a model: by the operator first.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The example that `make test` builds before the tests.
-fn validator() -> PathBuf {
+pub(crate) fn validator() -> PathBuf {
     let tests = std::env::current_exe().expect("a test has a path");
     tests.parent().and_then(Path::parent).expect("target/debug").join("examples/validate")
 }

@@ -140,6 +140,13 @@ const COMPONENTS: [(&str, &str); 5] = [
     ("envoy/gateway/overlays/enable", "envoy/gateway/module-http"),
 ];
 
+/// What the schemas say about a shipped file in which `to` stands in place of the first `from`.
+fn problems_with(file: &str, from: &str, to: &str) -> Vec<String> {
+    let text = fs::read_to_string(repository().join("envoy").join(file)).expect("readable");
+    assert!(text.contains(from), "{file} no longer says {from}");
+    problems(&documents(&text.replacen(from, to, 1)))
+}
+
 #[test]
 fn a_misspelt_field_is_refused_with_its_path() {
     if !available() {
@@ -170,9 +177,7 @@ fn a_misspelt_field_is_refused_with_its_path() {
         ("gateway/base/openai.yaml", "wellKnownCACertificates:", "wellKnownCa:", "/spec/validation/wellKnownCa"),
         ("gateway/base/envoyproxy.yaml", "accessLog:", "accessLogs:", "/spec/telemetry/accessLogs"),
     ] {
-        let text = fs::read_to_string(repository().join("envoy").join(file)).expect("readable");
-        assert!(text.contains(from), "{file} no longer says {from}");
-        let found = problems(&documents(&text.replacen(from, to, 1)));
+        let found = problems_with(file, from, to);
         assert!(found.iter().any(|p| p.contains(path) && p.contains("does not know")), "{file}: {to}: {found:?}");
     }
 }
@@ -200,9 +205,7 @@ fn a_wrong_value_a_missing_field_and_an_unknown_kind_are_refused() {
         ("engine/deployment.yaml", "replicas: 1", "replicas: one", "/spec/replicas"),
         ("gateway/base/extensionpolicy.yaml", "type: Image", "type: Picture", "/spec/wasm/0/code/type"),
     ] {
-        let text = fs::read_to_string(repository().join("envoy").join(file)).expect("readable");
-        assert!(text.contains(from), "{file} no longer says {from}");
-        let found = problems(&documents(&text.replacen(from, to, 1)));
+        let found = problems_with(file, from, to);
         assert!(found.iter().any(|p| p.contains(expected)), "{file}: {to}: {found:?}");
     }
 }
@@ -266,18 +269,13 @@ fn assert_rules_that_no_schema_holds(resource: &Value) {
     }
 }
 
-/// The example that cargo builds beside the tests.
-fn validator() -> PathBuf {
-    let tests = std::env::current_exe().expect("a test has a path");
-    tests.parent().and_then(Path::parent).expect("target/debug").join("examples/validate")
-}
-
 /// What `make validate` says about a bootstrap: the filter's own rules about what surrounds it, then Envoy's.
 fn validated(bootstrap: &Value) -> (bool, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("bootstrap.yaml");
     fs::write(&file, bootstrap.to_string()).expect("writable");
-    let output = Command::new(validator()).arg(&file).output().expect("cargo build --example validate");
+    let output =
+        Command::new(crate::validate::validator()).arg(&file).output().expect("cargo build --example validate");
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
