@@ -1,7 +1,7 @@
 //! What a conversation is made of and what could leave it, for people: numbers, without sending or asking anything.
 
 use crate::{
-    dialect::Dialect,
+    dialect::Target,
     exchange::{Headers, Judgements},
     json::Document,
     memory::Store,
@@ -93,12 +93,12 @@ impl Class {
 /// Analyses the body of a request in this format.
 pub fn analyse(
     (policy, seed): (&Policy, u64),
-    dialect: &Dialect,
+    target: &Target,
     body: &[u8],
     store: &dyn Store,
 ) -> Result<Analysis, Skip> {
     let doc = Document::parse(body)?;
-    let transcript = (dialect.read)(&doc)?;
+    let transcript = target.read(&doc)?;
     let model = transcript.prompt.model();
     let configured = policy.bytes_per_token.thousandths().into();
     let rate = reported::rate(store, Family::of(model)).unwrap_or(configured);
@@ -108,7 +108,7 @@ pub fn analyse(
         original: tokens(transcript.payload()),
         limit: policy.model(model).limit,
         reported: None,
-        means: policy.means(dialect.provider_compacts),
+        means: policy.means(target.dialect.provider_compacts),
     };
     let classes = classes((policy, seed), &doc, &transcript, store);
     let leaves = classes.iter().enumerate().fold(0usize, |sum, (pair, class)| {
@@ -131,7 +131,7 @@ pub fn analyse(
     let suggested = window.limit.saturating_mul(Severity::Info.begins()).checked_div(total).unwrap_or(1_000).min(1_000);
     let stays = transcript.payload().saturating_sub(leaves) as u64;
     Ok(Analysis {
-        dialect: dialect.name,
+        dialect: target.dialect.name,
         total_tokens: total,
         messages,
         average_tokens_per_message: total.checked_div(messages as u64).unwrap_or(0),
@@ -199,8 +199,8 @@ fn role(role: Role) -> &'static str {
 pub fn answer(policy: (&Policy, u64), path: &str, body: Option<&[u8]>, store: &dyn Store) -> (u16, String) {
     let refused = |status, skip: Skip| (status, format!("{{\"error\":\"{skip}\"}}"));
     let Some(body) = body else { return refused(413, Skip::TooLarge) };
-    let Some(dialect) = Dialect::of(path) else { return refused(404, Skip::OtherPath) };
-    match analyse(policy, dialect, body, store) {
+    let Some(target) = Target::of(path) else { return refused(404, Skip::OtherPath) };
+    match analyse(policy, &target, body, store) {
         Ok(analysis) => match serde_json::to_string(&analysis) {
             Ok(json) => (200, json),
             Err(_) => refused(500, Skip::SelfCheck),

@@ -154,7 +154,9 @@ impl Walk<'_> {
         while let Some(pair) = self.transcript.pairs.get(self.aged) {
             let Some(result) = &pair.result else { break };
             let message = self.transcript.elements.get(result.element).map_or(usize::MAX, |e| e.message);
-            let complete = self.transcript.groups.get(pair.group).is_some_and(|g| g.complete);
+            // What the client put right behind the run is part of every later request too.
+            let known = run.end.saturating_add(1);
+            let complete = self.transcript.groups.get(pair.group).is_some_and(|g| g.complete && g.is_over(known));
             if !complete || result.element >= run.start || message.saturating_add(self.rule.preserve_recent) > newest {
                 break;
             }

@@ -164,9 +164,21 @@ impl Family {
 pub fn claude_version(model: &str) -> Option<(u8, u8)> {
     let model = model.to_ascii_lowercase();
     let (_, tail) = model.split_once("claude")?;
-    let mut numbers = tail.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty() && n.len() <= 2);
-    let major = numbers.next()?.parse().ok()?;
-    Some((major, numbers.next().and_then(|n| n.parse().ok()).unwrap_or(0)))
+    let mut major = None;
+    for piece in tail.split(|c: char| !c.is_ascii_alphanumeric()) {
+        let digits = piece.strip_prefix('v').unwrap_or(piece);
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            continue;
+        }
+        let number = digits.parse().ok().filter(|_| digits.len() <= 2);
+        match (major, number) {
+            (None, number) => major = Some(number?),
+            // Behind the number stands a date, or the version of what a host made of the model: `-v1:0`.
+            (Some(major), Some(minor)) if digits.len() == piece.len() => return Some((major, minor)),
+            (Some(major), _) => return Some((major, 0)),
+        }
+    }
+    major.map(|major| (major, 0))
 }
 
 /// What is known of `model`.

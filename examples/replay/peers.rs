@@ -44,7 +44,7 @@ impl<'a> Turn<'a> {
     /// The pairs that have aged out and may be asked about, in a prompt above the threshold: what the filter asks about
     /// when every pair closes a boundary.
     fn aged_out(&self, settings: &Policy, threshold_tokens: u64) -> Vec<usize> {
-        let model = self.transcript.prompt.model.as_deref().unwrap_or_default();
+        let model = self.transcript.prompt.model();
         if dialect::reasoning_is_bound(model) || !settings.admits_model(model) {
             return Vec::new();
         }
@@ -106,7 +106,7 @@ impl<'a> Turn<'a> {
     /// What the law makes of `wanted`, and the body without it.
     pub fn without(&self, wanted: &[Verdict], settings: &Policy, head_chars: usize) -> Result<(Vec<u8>, Vec<Verdict>)> {
         let (doc, transcript) = (&self.doc, &self.transcript);
-        let levels = self.dialect.levels(settings.removal, transcript.prompt.model.as_deref());
+        let levels = self.dialect.levels(settings.removal, transcript.prompt.model());
         let mut resolved = vec![Verdict::Keep; transcript.pairs.len()];
         for (index, group) in transcript.groups.iter().enumerate() {
             let wanted = &wanted[group.pairs.clone()];

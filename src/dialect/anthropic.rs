@@ -1,27 +1,40 @@
-//! Anthropic Messages (`…/v1/messages`) and its compatibles.
+//! Anthropic Messages (`…/v1/messages`), its compatibles, and the same body on other hosts: `:rawPredict` on Vertex,
+//! `/invoke` on Bedrock.
 
-use super::total_len;
+use super::{compatibles, total_len};
 use crate::{
     json::{Document, Kind, Span},
     skip::Skip,
-    transcript::{Builder, Called, Item, Prompt, Returned, Role, Transcript},
+    transcript::{Builder, Called, Item, Levels, Parts, Prompt, Returned, Role, Transcript},
 };
 
 /// The member with which a client places a cache marker on a block.
 const MARKERS: &[&str] = &["cache_control"];
 
-pub(super) fn prose_may_stay(model: &str) -> bool {
-    model.starts_with("claude-")
+/// Anthropic's own path, and the paths of hosts that name the model there.
+pub(super) fn serves(path: &str) -> bool {
+    let on_vertex = path.contains("/publishers/anthropic/models/")
+        && (path.ends_with(":rawPredict") || path.ends_with(":streamRawPredict"));
+    let on_bedrock =
+        path.contains("/model/") && (path.ends_with("/invoke") || path.ends_with("/invoke-with-response-stream"));
+    path.ends_with("/v1/messages") || on_vertex || on_bedrock
+}
+
+/// Claude takes prose without its calls; whoever else speaks this format is known from the other ones.
+pub(super) fn levels(model: &str) -> Levels {
+    let prose_stays = model.starts_with("claude-");
+    Levels { prose_stays, ..compatibles::levels(model) }
 }
 
 pub(super) fn read(doc: &Document<'_>) -> Result<Transcript, Skip> {
     let root = doc.root();
     let [messages, model, system, tools, contents, input] =
         doc.fields(&root, ["messages", "model", "system", "tools", "contents", "input"])?;
-    let [thinking, management, credit] =
-        doc.fields(&root, ["thinking", "context_management", "fallback_credit_token"])?;
+    let [thinking, management, credit, version] =
+        doc.fields(&root, ["thinking", "context_management", "fallback_credit_token", "anthropic_version"])?;
     let array = messages.filter(|m| doc.kind(m) == Kind::Array).ok_or(Skip::DialectUnconfirmed)?;
-    if contents.or(input).is_some() {
+    // Where the path names the model, other families come the same way; this version is in Claude's bodies only.
+    if contents.or(input).is_some() || (model.is_none() && version.is_none()) {
         return Err(Skip::DialectUnconfirmed);
     }
     let (thinking, drop_block) = match thinking {
@@ -131,7 +144,8 @@ fn block(doc: &Document<'_>, builder: &mut Builder<'_>, role: Role, span: &Span,
         ("tool_result", Role::User) => {
             let [id, content, is_error] = doc.fields(span, ["tool_use_id", "content", "is_error"])?;
             let failed = is_error.is_some_and(|e| doc.slice(&e) == b"true").then_some(Skip::ErrorResult);
-            builder.result(Returned { id, item, lock: failed, marked }, content, &["text"], MARKERS)?;
+            let returned = Returned { id, name: None, item, lock: failed, marked };
+            builder.result(returned, content, Parts::typed(&["text"], MARKERS))?;
         }
         ("tool_use" | "tool_result", _) => return Err(Skip::BrokenPairing),
         ("image" | "document" | "search_result", Role::User) => builder.mark(|e| e.stays = true),

@@ -4,8 +4,10 @@ use super::{Bound, reasoning_is_bound, total_len};
 use crate::{
     json::{Document, Kind, Span},
     skip::Skip,
-    transcript::{Builder, Called, Prompt, Returned, Role, Transcript, has_any},
+    transcript::{Builder, Called, Parts, Prompt, Returned, Role, Transcript, has_any},
 };
+
+use std::collections::HashMap;
 
 /// Members that put the history, or a part of it, on the provider's side.
 const SERVER_STATE: &[&str] = &["previous_response_id", "conversation", "prompt"];
@@ -57,20 +59,29 @@ pub(super) fn read(doc: &Document<'_>) -> Result<Transcript, Skip> {
         ..Prompt::default()
     };
     let mut builder = Builder::new(doc, input, prompt);
+    let mut called = HashMap::new();
     for entry in builder.entries() {
-        item(doc, &mut builder, entry)?;
+        item(doc, &mut builder, &mut called, entry)?;
     }
     builder.finish()
 }
 
-fn item(doc: &Document<'_>, builder: &mut Builder<'_>, entry: Span) -> Result<(), Skip> {
+/// The type of the newest call of each id.
+type CalledTypes = HashMap<String, &'static str>;
+
+fn item(doc: &Document<'_>, builder: &mut Builder<'_>, called: &mut CalledTypes, entry: Span) -> Result<(), Skip> {
     let [kind, role, content] = doc.fields(&entry, ["type", "role", "content"])?;
     let kind = kind.and_then(|k| doc.string(&k)).unwrap_or_default();
-    if let Some((.., arguments)) = CALLS.iter().find(|(call, ..)| *call == kind) {
-        return call(doc, builder, entry, arguments);
+    if let Some((call_type, _, arguments)) = CALLS.iter().find(|(call, ..)| *call == kind) {
+        let id = call(doc, builder, entry, arguments)?;
+        called.extend(id.map(|id| (id, *call_type)));
+        return Ok(());
     }
-    if CALLS.iter().any(|(_, output, _)| *output == kind) {
-        return output(doc, builder, entry, &kind);
+    if let Some((call_type, ..)) = CALLS.iter().find(|(_, output, _)| *output == kind) {
+        let id = output(doc, builder, entry, &kind)?;
+        // An output of another type answers nothing.
+        let fits = id.and_then(|id| called.get(&id)).is_none_or(|called| called == call_type);
+        return if fits { Ok(()) } else { Err(Skip::BrokenPairing) };
     }
     match kind.as_ref() {
         "" | "message" => message(doc, builder, entry, role, content),
@@ -135,27 +146,31 @@ fn message(
     Ok(())
 }
 
-fn call(doc: &Document<'_>, builder: &mut Builder<'_>, entry: Span, arguments: &str) -> Result<(), Skip> {
-    let [id, name, arguments, status, caller] =
-        doc.fields(&entry, ["call_id", "name", arguments, "status", "caller"])?;
+/// Reads a call, and returns its id.
+fn call(doc: &Document<'_>, builder: &mut Builder<'_>, entry: Span, arguments: &str) -> Result<Option<String>, Skip> {
+    let [id, name, arguments, status] = doc.fields(&entry, ["call_id", "name", arguments, "status"])?;
     let item = builder.element(Role::Assistant, entry.clone());
     let unfinished = status.is_some_and(|status| !doc.is(&status, "completed") && doc.kind(&status) != Kind::Null);
     // Calls of a running program belong to items that stay.
-    let owned = caller.is_some_and(|caller| doc.kind(&caller) != Kind::Null);
+    let owned = has_any(doc, &entry, &["caller"]);
     let lock = (unfinished || owned).then_some(Skip::UnsureGroup);
     let marked = has_any(doc, &entry, MARKERS);
+    let text = id.as_ref().and_then(|id| doc.string(id)).map(String::from);
     builder.call(Called { id, name, arguments, item, lock, marked, signed: false });
-    Ok(())
+    Ok(text)
 }
 
-fn output(doc: &Document<'_>, builder: &mut Builder<'_>, entry: Span, kind: &str) -> Result<(), Skip> {
+/// Reads an output, and returns the id that it names.
+fn output(doc: &Document<'_>, builder: &mut Builder<'_>, entry: Span, kind: &str) -> Result<Option<String>, Skip> {
     let [id, output, status] = doc.fields(&entry, ["call_id", "output", "status"])?;
     let item = builder.element(Role::Tool, entry.clone());
     let failed = status.is_some_and(|status| doc.is(&status, "failed") || doc.is(&status, "incomplete"));
     let lock = failed.then_some(Skip::ErrorResult);
-    let returned = Returned { id, item, lock, marked: has_any(doc, &entry, MARKERS) };
+    let text = id.as_ref().and_then(|id| doc.string(id)).map(String::from);
+    let returned = Returned { id, name: None, item, lock, marked: has_any(doc, &entry, MARKERS) };
     if kind != "shell_call_output" {
-        return builder.result(returned, output, TEXT, MARKERS);
+        builder.result(returned, output, Parts::typed(TEXT, MARKERS))?;
+        return Ok(text);
     }
     let mut texts = Vec::new();
     for part in output.iter().flat_map(|output| doc.elements(output)) {
@@ -163,5 +178,5 @@ fn output(doc: &Document<'_>, builder: &mut Builder<'_>, entry: Span, kind: &str
         texts.extend([stdout, stderr].into_iter().flatten().filter(|text| doc.kind(text) == Kind::String));
     }
     builder.result_in(returned, texts);
-    Ok(())
+    Ok(text)
 }

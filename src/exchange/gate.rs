@@ -1,7 +1,7 @@
 //! What a request must be before it is touched: by its headers, then by what its body says about itself.
 
 use crate::{
-    dialect::{Bound, Dialect},
+    dialect::{Bound, Dialect, Target},
     policy::{BoundModels, Engine, Policy, ProviderCompaction, RequestHeader},
     skip::Skip,
     transcript::Transcript,
@@ -32,12 +32,12 @@ pub(super) fn client(headers: &dyn Headers) -> u64 {
 }
 
 /// Whether the body is worth holding back, cheapest question first.
-pub(super) fn headers(policy: &Policy, headers: &dyn Headers, end: bool) -> Result<&'static Dialect, Skip> {
+pub(super) fn headers(policy: &Policy, headers: &dyn Headers, end: bool) -> Result<Target, Skip> {
     let text = |name| headers.get(name).map(|v| String::from_utf8_lossy(&v).into_owned()).unwrap_or_default();
     if end || text(":method") != "POST" {
         return Err(Skip::NoBody);
     }
-    let dialect = Dialect::of(&text(":path")).ok_or(Skip::OtherPath)?;
+    let target = Target::of(&text(":path")).ok_or(Skip::OtherPath)?;
     if policy.request_header == RequestHeader::Trusted && text(SWITCH).trim().eq_ignore_ascii_case("off") {
         return Err(Skip::SwitchedOff);
     }
@@ -61,9 +61,9 @@ pub(super) fn headers(policy: &Policy, headers: &dyn Headers, end: bool) -> Resu
     match &policy.decider {
         Some(decider) if decider.engine == Engine::Remote => {
             let key = decider.api_key.as_ref();
-            if key.is_some_and(|key| key.value.is_none()) { Err(Skip::NoApiKey) } else { Ok(dialect) }
+            if key.is_some_and(|key| key.value.is_none()) { Err(Skip::NoApiKey) } else { Ok(target) }
         }
-        _ => Ok(dialect),
+        _ => Ok(target),
     }
 }
 

@@ -18,7 +18,7 @@ pub use seen::Told;
 
 use crate::{
     cut::Reduced,
-    dialect::Dialect,
+    dialect::{Dialect, Target},
     economy::Waits,
     engine::{Answer, Bars, Boundary, Evidence, systemone},
     epoch::{self, Epoch, Fold, Law, Terms},
@@ -115,7 +115,7 @@ pub struct Exchange {
 #[derive(Debug)]
 enum State {
     Start,
-    Buffering { dialect: &'static Dialect },
+    Buffering(Target),
     Asking(Asking),
     Rereading(Asking),
     Done(Outcome),
@@ -242,11 +242,11 @@ impl Exchange {
             (State::Done(outcome), _) => Ok((State::Done(outcome), Step::Forward)),
             (_, Event::Refused(skip)) => Err(skip),
             (State::Start, Event::Headers { headers, end }) => {
-                let dialect = gate::headers(&self.policy, headers, end)?;
+                let target = gate::headers(&self.policy, headers, end)?;
                 self.client = gate::client(headers);
-                Ok((State::Buffering { dialect }, Step::Hold))
+                Ok((State::Buffering(target), Step::Hold))
             }
-            (State::Buffering { dialect }, Event::Body(body)) => self.question(dialect, body, store),
+            (State::Buffering(target), Event::Body(body)) => self.question(&target, body, store),
             (State::Asking(asking), Event::Reply { call, reply }) => self.answer(asking, call, reply, store),
             (State::Rereading(asking), Event::Body(body)) => {
                 let reduced = self.reduce(&asking, body, store)?;
@@ -257,11 +257,11 @@ impl Exchange {
     }
 
     /// Reads the body, recalls what was decided, and lists what is still to ask.
-    fn question(&mut self, dialect: &'static Dialect, body: &[u8], store: &dyn Store) -> Result<(State, Step), Skip> {
+    fn question(&mut self, target: &Target, body: &[u8], store: &dyn Store) -> Result<(State, Step), Skip> {
         let policy = Rc::clone(&self.policy);
         let decider = policy.decider.as_ref().ok_or(Skip::OutOfOrder)?;
         let doc = Document::parse(body)?;
-        let transcript = (dialect.read)(&doc)?;
+        let (dialect, transcript) = (target.dialect, target.read(&doc)?);
         let rule = plan::rule(&policy, transcript.prompt.model());
         let fingerprint = plan::fingerprint(&policy, &rule, decider);
         let route = plan::route(&fingerprint);
@@ -439,7 +439,7 @@ impl Exchange {
             return Err(Skip::BodyUnavailable);
         }
         let (doc, head) = (Document::parse(body)?, self.policy.truncate_head_chars);
-        let levels = dialect.levels(self.policy.removal, transcript.prompt.model.as_deref());
+        let levels = dialect.levels(self.policy.removal, transcript.prompt.model());
         let law = BodyLaw { doc: &doc, transcript, levels, head_chars: head };
         let answers = asking.whole_verdicts();
         let (terms, stopped) = self.terms(tariff, asking.epochs.len(), store);

@@ -1,13 +1,9 @@
-//! Puts together what a dialect reads, and finds the groups: the same laws for every dialect.
+//! Puts together what a dialect reads; the groups are found in [`super::groups`].
 
-use super::{Call, Element, Group, Item, Limit, List, Pair, Prompt, Prose, Role, Text, ToolResult, Transcript};
+use super::{Call, Element, Item, List, Prompt, Prose, Role, Text, ToolResult, Transcript};
 use crate::{
     json::{Document, Kind, Span},
     skip::Skip,
-};
-use std::{
-    collections::{HashMap, HashSet},
-    ops::Range,
 };
 
 /// A call as a dialect reads it.
@@ -34,6 +30,8 @@ pub struct Called {
 pub struct Returned {
     /// The id of the call that it answers.
     pub id: Option<Span>,
+    /// The literal of the tool's name, where that tells what it answers if ids are missing.
+    pub name: Option<Span>,
     /// What leaves with the result.
     pub item: Item,
     /// Why the result must stay.
@@ -42,19 +40,54 @@ pub struct Returned {
     pub marked: bool,
 }
 
+/// How the parts of a result are read.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts<'a> {
+    /// Types of parts that are text; none where a part is named by its only member.
+    kinds: &'a [&'a str],
+    /// Members of a part that are a cache marker of the client.
+    markers: &'a [&'a str],
+}
+
+impl<'a> Parts<'a> {
+    /// Parts like `{"type": "text", "text": "…"}`.
+    pub fn typed(kinds: &'a [&'a str], markers: &'a [&'a str]) -> Self {
+        Self { kinds, markers }
+    }
+
+    /// Parts like `{"text": "…"}`.
+    pub fn bare() -> Self {
+        Self { kinds: &[], markers: &[] }
+    }
+
+    /// The literal of a part that is text.
+    fn text(&self, doc: &Document<'_>, part: &Span) -> Result<Option<Span>, Skip> {
+        let [kind, text] = doc.fields(part, ["type", "text"])?;
+        let is_text = match kind {
+            Some(kind) => self.kinds.iter().any(|text| doc.is(&kind, text)),
+            None => self.kinds.is_empty() && !has_other(doc, part, &["text"]),
+        };
+        Ok(text.filter(|text| is_text && doc.kind(text) == Kind::String))
+    }
+}
+
 /// Collects elements in order; [`Builder::finish`] pairs them.
 #[derive(Debug)]
 pub struct Builder<'a> {
-    doc: &'a Document<'a>,
-    transcript: Transcript,
-    calls: Vec<Call>,
-    results: Vec<ToolResult>,
+    pub(super) doc: &'a Document<'a>,
+    pub(super) transcript: Transcript,
+    pub(super) calls: Vec<Call>,
+    pub(super) results: Vec<ToolResult>,
     /// A result stood behind prose in one client turn, or calls where no results can follow.
-    misplaced: bool,
+    pub(super) misplaced: bool,
     /// An earlier element of the current run holds something besides calls and results, or no result.
     run_is_mixed: bool,
     /// The current element holds a result.
     answers: bool,
+    /// Calls and results without ids pair by name and order.
+    pub(super) ids_may_be_missing: bool,
+    /// The provider checks the turn that is not over.
+    pub(super) keeps_current_turn: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -80,7 +113,19 @@ impl<'a> Builder<'a> {
             misplaced: false,
             run_is_mixed: false,
             answers: false,
+            ids_may_be_missing: false,
+            keeps_current_turn: false,
         }
+    }
+
+    /// Where one id is missing in a group, its calls and results pair by the tool's name and by order.
+    pub fn ids_may_be_missing(&mut self) {
+        self.ids_may_be_missing = true;
+    }
+
+    /// What stands behind the last prompt of the user counts as recent.
+    pub fn keeps_current_turn(&mut self) {
+        self.keeps_current_turn = true;
     }
 
     /// The entries of the conversation array.
@@ -180,16 +225,10 @@ impl<'a> Builder<'a> {
         self.mark(|e| e.rides = true);
     }
 
-    /// Adds a result to the current element. `content` is a string or an array of parts of one of the types `kinds`;
-    /// anything else, and any part that carries one of `markers`, locks the pair.
-    pub fn result(
-        &mut self,
-        returned: Returned,
-        content: Option<Span>,
-        kinds: &[&str],
-        markers: &[&str],
-    ) -> Result<(), Skip> {
-        let (texts, not_text, inside) = self.texts(content, kinds, markers)?;
+    /// Adds a result to the current element. `content` is a string or an array of parts; one that is not text locks the
+    /// pair, one with a marker marks it.
+    pub fn result(&mut self, returned: Returned, content: Option<Span>, parts: Parts<'_>) -> Result<(), Skip> {
+        let (texts, not_text, inside) = self.texts(content, parts)?;
         let (lock, marked) = (returned.lock.or(not_text), returned.marked || inside);
         self.result_of(Returned { lock, marked, ..returned }, texts);
         Ok(())
@@ -203,22 +242,17 @@ impl<'a> Builder<'a> {
     }
 
     fn result_of(&mut self, returned: Returned, texts: Vec<Text>) {
-        let Returned { id, item, lock, marked } = returned;
+        let Returned { id, name, item, lock, marked } = returned;
         self.transcript.prompt.cache_markers |= marked;
         let payload = texts.iter().map(|t| self.piece(&t.literal)).sum();
         self.misplaced |= self.run_is_mixed || self.transcript.elements.last().is_some_and(|e| e.stays || e.opaque);
         let element = self.current();
         self.answers = true;
-        self.results.push(ToolResult { element, texts, payload, id, item, lock, marked });
+        self.results.push(ToolResult { element, texts, payload, id, name, item, lock, marked });
     }
 
     /// The text parts, why they must stay, and whether a marker stands on one.
-    fn texts(
-        &mut self,
-        content: Option<Span>,
-        kinds: &[&str],
-        markers: &[&str],
-    ) -> Result<(Vec<Text>, Option<Skip>, bool), Skip> {
+    fn texts(&mut self, content: Option<Span>, reading: Parts<'_>) -> Result<(Vec<Text>, Option<Skip>, bool), Skip> {
         let Some(content) = content else { return Ok((Vec::new(), Some(Skip::NotText), false)) };
         match self.doc.kind(&content) {
             Kind::String => return Ok((vec![Text { literal: content, item: None }], None, false)),
@@ -230,13 +264,11 @@ impl<'a> Builder<'a> {
         let mut lock = parts.is_empty().then_some(Skip::NotText);
         let (mut texts, mut marked) = (Vec::new(), false);
         for (index, part) in parts.iter().enumerate() {
-            let [kind, text] = self.doc.fields(part, ["type", "text"])?;
-            let is_text = kind.is_some_and(|kind| kinds.iter().any(|text| self.doc.is(&kind, text)));
-            match text.filter(|t| is_text && self.doc.kind(t) == Kind::String) {
+            match reading.text(self.doc, part)? {
                 Some(literal) => texts.push(Text { literal, item: Some(at(index)) }),
                 None => lock = lock.or(Some(Skip::NotText)),
             }
-            marked |= has_any(self.doc, part, markers);
+            marked |= has_any(self.doc, part, reading.markers);
         }
         Ok((texts, lock, marked))
     }
@@ -245,131 +277,11 @@ impl<'a> Builder<'a> {
     pub fn misplaced(&mut self) {
         self.misplaced = true;
     }
-
-    /// Finds the groups and pairs each call with its result inside its group.
-    pub fn finish(mut self) -> Result<Transcript, Skip> {
-        if self.misplaced {
-            return Err(Skip::BrokenPairing);
-        }
-        let runs = self.runs();
-        let first_prompt = self.transcript.elements.iter().position(|e| e.role == Role::User && e.stays);
-        let ahead = next_fixed(&self.transcript.elements);
-        self.transcript.messages = runs.len();
-        let mut calls = std::mem::take(&mut self.calls).into_iter().peekable();
-        let mut results = std::mem::take(&mut self.results).into_iter().peekable();
-        for (number, run) in runs.iter().enumerate() {
-            let called: Vec<Call> = std::iter::from_fn(|| calls.next_if(|c| c.element < run.end)).collect();
-            if called.is_empty() {
-                if results.next_if(|r| r.element < run.end).is_some() {
-                    return Err(Skip::BrokenPairing); // a result whose call is not in the message before it
-                }
-                continue;
-            }
-            let answers = runs.get(number.saturating_add(1)).cloned().unwrap_or(run.end..run.end);
-            let returned = std::iter::from_fn(|| results.next_if(|r| r.element < answers.end)).collect();
-            // The run that answers, and something of the client behind it.
-            let complete = runs.len() > number.saturating_add(3);
-            let last = runs.len() <= number.saturating_add(2);
-            let limit = self.limit(first_prompt, run, &(run.start..answers.end));
-            let group = Group {
-                pairs: self.pair(called, returned, last)?,
-                limit,
-                whole_only: false,
-                next_fixed: ahead.get(answers.end).copied().flatten(),
-                carriers: run.clone(),
-                answers,
-                complete,
-            };
-            self.close(group);
-        }
-        Ok(self.transcript)
-    }
-
-    /// The elements of each message.
-    fn runs(&self) -> Vec<Range<usize>> {
-        let mut start = 0usize;
-        let messages = self.transcript.elements.chunk_by(|a, b| a.message == b.message);
-        messages
-            .map(|message| {
-                let end = start.saturating_add(message.len());
-                std::mem::replace(&mut start, end)..end
-            })
-            .collect()
-    }
-
-    /// Pairs the calls of one group with its results, by id inside the group: ids come up again in later turns.
-    fn pair(&mut self, calls: Vec<Call>, results: Vec<ToolResult>, last: bool) -> Result<Range<usize>, Skip> {
-        let group = self.transcript.groups.len();
-        let first = self.transcript.pairs.len();
-        let mut by_id: HashMap<String, Vec<ToolResult>> = HashMap::new();
-        for result in results.into_iter().rev() {
-            by_id.entry(id_text(self.doc, &result.id)?).or_default().push(result);
-        }
-        for call in calls {
-            let waiting = by_id.get_mut(&id_text(self.doc, &call.id)?);
-            let result = waiting.and_then(Vec::pop);
-            // Only the open tail of a body may wait for results.
-            if result.is_none() && !last {
-                return Err(Skip::BrokenPairing);
-            }
-            self.transcript.pairs.push(Pair { call, result, group });
-        }
-        if by_id.values().any(|left| !left.is_empty()) {
-            return Err(Skip::BrokenPairing);
-        }
-        Ok(first..self.transcript.pairs.len())
-    }
-
-    /// Sets what depends on the group's own pairs.
-    fn close(&mut self, mut group: Group) {
-        let pairs = self.transcript.pairs.get(group.pairs.clone()).unwrap_or_default();
-        let carriers = self.transcript.elements.get(group.carriers.clone()).unwrap_or_default();
-        group.whole_only = pairs.iter().any(|p| p.call.signed) || carriers.iter().any(|e| e.rides);
-        let mut seen = HashSet::new();
-        if pairs.iter().any(|p| !seen.insert(id_text(self.doc, &p.call.id))) {
-            group.limit = Limit::Keep(Skip::UnsureGroup);
-        }
-        self.transcript.groups.push(group);
-    }
-
-    /// The most that the surroundings of the group at `span` allow, told from what stands before its end.
-    fn limit(&self, first_prompt: Option<usize>, carriers: &Range<usize>, span: &Range<usize>) -> Limit {
-        let inside = self.transcript.elements.get(span.clone()).unwrap_or_default();
-        let before = span.start.checked_sub(1).and_then(|i| self.transcript.elements.get(i));
-        let reasoning = inside.iter().any(|e| e.reasoning && !e.rides);
-        let carriers = self.transcript.elements.get(carriers.clone()).unwrap_or_default();
-        // Prose beside reasoning that would leave may be what it led to.
-        let tied = carriers.iter().any(|e| e.rides) && carriers.iter().any(|e| e.stays);
-        if inside.iter().chain(before).any(|e| e.role == Role::System) {
-            return Limit::Keep(Skip::SystemBeside);
-        }
-        let opens_with_user = first_prompt.is_some_and(|at| at < span.start);
-        let removable = opens_with_user && !reasoning && !tied && !inside.iter().any(|e| e.opaque);
-        if removable { Limit::Drop } else { Limit::Truncate }
-    }
 }
 
-/// For each element the first one from there on that prose left before it is sure to meet, counting that whatever may
-/// leave does: groups of calls and results alone can be gone. With it, whether that one holds reasoning.
-fn next_fixed(elements: &[Element]) -> Vec<Option<(usize, bool)>> {
-    let mut next = None;
-    let mut marks: Vec<Option<(usize, bool)>> = elements
-        .iter()
-        .enumerate()
-        .rev()
-        .map(|(index, e)| {
-            if e.reasoning || e.stays || e.opaque {
-                next = Some((index, e.reasoning));
-            }
-            next
-        })
-        .collect();
-    marks.reverse();
-    marks
-}
-
-fn id_text(doc: &Document<'_>, id: &Option<Span>) -> Result<String, Skip> {
-    id.as_ref().and_then(|id| doc.string(id)).map(String::from).ok_or(Skip::BrokenPairing)
+/// Whether the object at `span` has a member besides `names`.
+pub(crate) fn has_other(doc: &Document<'_>, span: &Span, names: &[&str]) -> bool {
+    doc.members(span).any(|m| !doc.string(&m.key).is_some_and(|key| names.contains(&key.as_ref())))
 }
 
 /// Whether the object at `span` has one of the members `names` with a value other than null.

@@ -5,10 +5,11 @@
 
 mod builder;
 mod check;
+mod groups;
 mod removal;
 
-pub(crate) use builder::has_any;
-pub use builder::{Builder, Called, Returned};
+pub use builder::{Builder, Called, Parts, Returned};
+pub(crate) use builder::{has_any, has_other};
 pub use check::self_check;
 pub use removal::{Levels, Verdict};
 
@@ -130,6 +131,8 @@ pub struct ToolResult {
     /// Bytes of the text between the quotes.
     pub payload: usize,
     id: Option<Span>,
+    /// The tool's name, where that tells which call it answers if ids are missing.
+    name: Option<Span>,
     item: Item,
     lock: Option<Skip>,
     marked: bool,
@@ -177,6 +180,15 @@ pub struct Group {
     /// The first element behind the group that is sure to stay, and whether it holds reasoning: prose left here would
     /// join a signed run.
     next_fixed: Option<(usize, bool)>,
+    /// How many elements tell that its turn is over; none are needed where no provider checks that.
+    over_at: usize,
+}
+
+impl Group {
+    /// Whether its turn is over, as far as the first `seen` elements tell.
+    pub fn is_over(&self, seen: usize) -> bool {
+        seen >= self.over_at
+    }
 }
 
 /// What the request says about itself outside the conversation.

@@ -3,15 +3,15 @@
 use crate::support::bodies;
 use crate::support::exchange::{self, Shared};
 use context_compaction::analysis::{self, Analysis};
-use context_compaction::dialect::Dialect;
+use context_compaction::dialect::Target;
 use serde_json::{Value, json};
 
 const PATH: &str = "/v1/chat/completions";
 
 fn analysed(shared: &Shared, changes: Value, body: &[u8]) -> Analysis {
     let policy = exchange::early(changes);
-    let dialect = Dialect::of(PATH).expect("a known path");
-    analysis::analyse((&policy, 7), dialect, body, shared).expect("a sound body")
+    let target = Target::of(PATH).expect("a known path");
+    analysis::analyse((&policy, 7), &target, body, shared).expect("a sound body")
 }
 
 #[test]

@@ -1,17 +1,14 @@
-//! The written cases through the core, without a proxy: what the dialects of this version must take out and leave.
+//! The written cases through the core, without a proxy: what must leave and what must stay.
 
 use crate::support::{cases, cases::Case, exchange};
 use serde_json::Value;
 
-const DIALECTS: [&str; 3] = ["openai_chat", "openai_responses", "anthropic"];
-
-fn served_cases() -> Vec<Case> {
+fn written_cases() -> Vec<Case> {
     if !cases::available() {
         eprintln!("skipped: the cases are not beside this repository (../shared/cases)");
         return Vec::new();
     }
-    let all = cases::load_all().expect("the cases load");
-    all.into_iter().filter(|c| DIALECTS.contains(&c.expect["format"].as_str().unwrap_or_default())).collect()
+    cases::load_all().expect("the cases load")
 }
 
 /// What the engine of a case answers for one pair; `None` where the engine is to fail.
@@ -30,8 +27,8 @@ fn needed(case: &Case, about: &Value) -> Option<exchange::Needed> {
 }
 
 #[test]
-fn every_case_of_these_dialects_holds() {
-    for case in served_cases() {
+fn every_case_holds() {
+    for case in written_cases() {
         let policy = exchange::policy(&case.configuration("http://127.0.0.1:1"));
         let headers = case.headers();
         let run = |body: &[u8]| {

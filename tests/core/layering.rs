@@ -138,6 +138,14 @@ fn the_raw_abi_is_the_only_unsafe_code() {
 }
 
 #[test]
+fn a_dialect_fits_into_300_lines() {
+    for path in sources(&root().join("dialect")) {
+        let lines = fs::read_to_string(&path).expect("a source").lines().count();
+        assert!(lines <= 300, "{}: {lines} lines", path.display());
+    }
+}
+
+#[test]
 fn the_brace_list_reader_sees_every_module() {
     let names = named("use crate::{a::B, c::{D, e}, f};\nlet x = crate::g::h();\n// crate::comment");
     assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a", "c", "f", "g"]);

@@ -1,4 +1,4 @@
-//! The written cases of the dialects that this version reads, in a real Envoy with a stub engine, in both header modes.
+//! The written cases in a real Envoy with a stub engine, in both header modes.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,12 @@ use crate::support::{
 };
 use serde_json::Value;
 
-const DIALECTS: [&str; 3] = ["openai_chat", "openai_responses", "anthropic"];
-
-/// The cases of these dialects by configuration: one Envoy serves all cases that share one.
+/// The cases by configuration: one Envoy serves all cases that share one.
 fn by_configuration(endpoint: &str) -> Result<BTreeMap<String, (Value, Vec<Case>)>> {
     let mut groups: BTreeMap<String, (Value, Vec<Case>)> = BTreeMap::new();
     for case in cases::load_all()? {
-        if DIALECTS.contains(&case.expect["format"].as_str().unwrap_or_default()) {
-            let configuration = case.configuration(endpoint);
-            groups.entry(configuration.to_string()).or_insert_with(|| (configuration, Vec::new())).1.push(case);
-        }
+        let configuration = case.configuration(endpoint);
+        groups.entry(configuration.to_string()).or_insert_with(|| (configuration, Vec::new())).1.push(case);
     }
     Ok(groups)
 }
