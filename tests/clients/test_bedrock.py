@@ -25,19 +25,8 @@ TOOLS = {
 class Agent:
     """Appends messages as boto3 returns them; streams have no helper and are put together by hand."""
 
-    def __init__(self, model, streaming):
-        self.client = boto3.client(
-            "bedrock-runtime",
-            region_name="us-east-1",
-            endpoint_url=conversation.filter_url(),
-            config=Config(
-                signature_version=UNSIGNED,
-                connect_timeout=TIMEOUT_SECONDS,
-                read_timeout=TIMEOUT_SECONDS,
-                retries={"total_max_attempts": 1},
-            ),
-        )
-        self.client.meta.events.register("request-created.bedrock-runtime", set_key)
+    def __init__(self, client, model, streaming):
+        self.client = client
         self.model = model
         self.streaming = streaming
         self.messages = []
@@ -63,6 +52,13 @@ class Agent:
     def answer(self, results):
         blocks = [{"toolResult": {"toolUseId": call, "content": [{"text": text}]}} for call, text in results]
         self.messages.append({"role": "user", "content": blocks})
+
+
+def client(url, **config):
+    """A client of Bedrock behind an address."""
+    limits = {"connect_timeout": TIMEOUT_SECONDS, "read_timeout": TIMEOUT_SECONDS, "retries": {"total_max_attempts": 1}}
+    settings = {"region_name": "us-east-1", "endpoint_url": url, "config": Config(**limits, **config)}
+    return boto3.client("bedrock-runtime", **settings)
 
 
 def set_key(request, **_):
@@ -96,7 +92,9 @@ def put_together(events):
 @pytest.mark.parametrize("model", ["amazon.nova-pro-v1:0", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"])
 def test_converse(stand_in, monkeypatch, model, streaming):
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "key")
-    talk = conversation.play(Agent(model, streaming), stand_in)
+    unsigned = client(conversation.filter_url(), signature_version=UNSIGNED)
+    unsigned.meta.events.register("request-created.bedrock-runtime", set_key)
+    talk = conversation.play(Agent(unsigned, model, streaming), stand_in)
     requests = stand_in.requests()
     conversation.assert_sound(talk, requests, "messages")
     conversation.assert_old_results_gone(talk, requests)

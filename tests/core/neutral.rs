@@ -3,12 +3,11 @@
 
 use crate::support::exchange::{self, Needed, Ran};
 use crate::support::invariants;
-use crate::support::provider_rules::ProviderRules;
+use crate::support::provider_rules::broken;
 use crate::support::shapes::{self, Shape, Tool, Turn};
 use context_compaction::{dialect::Dialect, exchange::Outcome, policy::Removal, skip::Skip};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// How the tools of one group are judged, from the first on.
@@ -74,14 +73,6 @@ fn run(shape: &Shape, body: &[u8], verdicts: &BTreeMap<String, Needed>, removal:
 fn gone(ran: &Ran, tools: usize) -> Vec<usize> {
     let outgoing = String::from_utf8_lossy(&ran.outgoing);
     (1..=tools).filter(|number| !outgoing.contains(&format!("result {number}."))).collect()
-}
-
-thread_local! {
-    static RULES: RefCell<ProviderRules> = RefCell::new(ProviderRules::start().expect("the rules start"));
-}
-
-fn broken(path: &str, body: &[u8]) -> Vec<String> {
-    RULES.with_borrow_mut(|rules| rules.broken(path, body).expect("the rules answer"))
 }
 
 fn config(cases: u32) -> ProptestConfig {

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::support::{exchange, invariants};
+use crate::support::{exchange, invariants, provider_rules::broken};
 use context_compaction::exchange::Outcome;
 use context_compaction::json::{Document, Kind, Span};
 use context_compaction::skip::Skip;
@@ -297,6 +297,9 @@ proptest! {
         let complaints = invariants::complaints(&body, &ran.outgoing);
         prop_assert!(complaints.is_empty(), "{:?} {:?}", complaints, ran.outcome);
         prop_assert_ne!(ran.outcome, Outcome::Untouched(Skip::SelfCheck));
+        if ran.outgoing != body && broken(path, &body).is_empty() {
+            prop_assert_eq!(broken(path, &ran.outgoing), Vec::<String>::new());
+        }
         let again = exchange::run(&policy, path, &[], &body, &mut seeded(seed));
         prop_assert_eq!(&again.outgoing, &ran.outgoing, "the same body and the same verdicts");
         if let Outcome::Untouched(_) = ran.outcome {

@@ -3,7 +3,7 @@
 
 use crate::support::exchange::{self, Ran};
 use crate::support::paths::{repository, shared};
-use crate::support::provider_rules::ProviderRules;
+use crate::support::provider_rules::broken;
 use crate::support::shapes::{self, Shape, Turn};
 use crate::support::{invariants, ranges};
 use context_compaction::{dialect::Dialect, exchange::Outcome};
@@ -53,7 +53,6 @@ fn recorded_requests_leave_untouched_or_as_their_provider_takes_them() {
     let policy = exchange::policy(&exchange::configuration(json!({
         "threshold_tokens": 0, "floor_bytes": 0, "preserve_recent": 0, "min_reduction": 0, "truncate_head_chars": 10,
     })));
-    let mut rules = ProviderRules::start().expect("the rules start");
     let mut rows = Vec::new();
     let mut sums: BTreeMap<(String, &str), [usize; 4]> = BTreeMap::new();
     for entry in &index {
@@ -73,12 +72,8 @@ fn recorded_requests_leave_untouched_or_as_their_provider_takes_them() {
             let what = format!("{file} ({when})");
             assert!(ranges::removed(body, &ran.outgoing).is_ok(), "{what}");
             assert_eq!(invariants::complaints(body, &ran.outgoing), Vec::<String>::new(), "{what}");
-            if rules.broken(path, body).expect("the rules answer").is_empty() {
-                assert_eq!(
-                    rules.broken(path, &ran.outgoing).expect("the rules answer"),
-                    Vec::<String>::new(),
-                    "{what}"
-                );
+            if broken(path, body).is_empty() {
+                assert_eq!(broken(path, &ran.outgoing), Vec::<String>::new(), "{what}");
             }
             let sum = sums.entry((format.to_owned(), when)).or_default();
             let reduced = ran.outcome == Outcome::Reduced;

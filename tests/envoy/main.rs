@@ -10,6 +10,7 @@ mod basics;
 mod bodies;
 mod books;
 mod cases;
+mod clients;
 mod engine;
 mod engine_mock;
 mod harness;
