@@ -38,8 +38,8 @@ $(TRAP_WASM): check-rust
 	@mkdir -p dist
 	@cp target/$(WASM_TARGET)/debug/context_compaction.wasm $@
 
-demo: wasm $(ENVOY_STAMP) ## send a conversation through a real Envoy and show what leaves (BODY=file.json THRESHOLD=10000 KEEP=folder)
-	cargo run --locked --quiet --example demo -- $(if $(BODY),--body "$(BODY)") $(if $(THRESHOLD),--threshold $(THRESHOLD)) $(if $(KEEP),--keep "$(KEEP)")
+demo: wasm $(ENVOY_STAMP) ## send a conversation through a real Envoy and show what leaves (BODY=file.json AT=/path THRESHOLD=10000 KEEP=folder)
+	cargo run --locked --quiet --example demo -- $(if $(BODY),--body "$(BODY)") $(if $(AT),--path "$(AT)") $(if $(THRESHOLD),--threshold $(THRESHOLD)) $(if $(KEEP),--keep "$(KEEP)")
 
 # Of the examples only the one that a test runs: linking all ten takes minutes, and `make lint` compiles them too.
 test: wasm $(TRAP_WASM) tools ## unit, property, driver and Envoy tests
@@ -70,8 +70,8 @@ engine: check-rust ## run the reference decision engine on 127.0.0.1:8080
 replay: check-rust ## replay recorded conversations and count what is saved (ENGINE=uncited|drop-all|random|http://… POLICY="epochs sticky" JSON=1 ARGS="…")
 	@cargo run --locked --quiet --example replay -- $(if $(ENGINE),--engine "$(ENGINE)") $(foreach policy,$(POLICY),--policy $(policy)) $(if $(JSON),--json) $(ARGS)
 
-explain: check-rust ## say pair by pair what the filter would make of a request (BODY=file.json ARGS="--engine http://… --json")
-	@cargo run --locked --quiet --example explain -- "$(BODY)" $(ARGS)
+explain: check-rust ## say pair by pair what the filter would make of a request (BODY=file.json AT=/path ARGS="--engine http://… --json")
+	@cargo run --locked --quiet --example explain -- "$(BODY)" $(if $(AT),--path "$(AT)") $(ARGS)
 
 estimate: check-rust ## estimates of input against what providers reported in recorded conversations
 	@cargo run --locked --quiet --example estimate -- $(ARGS)

@@ -60,7 +60,8 @@ fn run(arguments: &Arguments) -> Result<()> {
 
 /// Holds the conversation against what the demo needs of it, and says how large it is.
 fn check(body: &Value, calls: usize) -> Result<()> {
-    let answered = pairs::list(body);
+    let mut answered = pairs::list(&pairs::target("/v1/chat/completions")?, body.to_string().as_bytes())?;
+    answered.retain(|pair| pair.result.is_some());
     if answered.len() != calls {
         return Err(Failure::new(format!("{calls} calls, of which {} are answered", answered.len())));
     }
@@ -68,8 +69,8 @@ fn check(body: &Value, calls: usize) -> Result<()> {
     if last.is_none_or(|message| message["role"] != "user") {
         return Err(Failure::new("the last message is not a user prompt"));
     }
-    let largest = answered.iter().max_by_key(|pair| pair.result.len());
-    let (largest, whose) = largest.map_or((0, "-"), |pair| (pair.result.len(), &pair.target));
+    let largest = answered.iter().max_by_key(|pair| pair.result_bytes());
+    let (largest, whose) = largest.map_or((0, "-"), |pair| (pair.result_bytes(), &pair.target));
     if largest > LARGEST_RESULT {
         return Err(Failure::new(format!("the result for {whose} has {largest} bytes, more than {LARGEST_RESULT}")));
     }
@@ -77,7 +78,7 @@ fn check(body: &Value, calls: usize) -> Result<()> {
     if tokens <= FEWEST_TOKENS {
         return Err(Failure::new(format!("{tokens} tokens are too few: let the story read more")));
     }
-    let results: usize = answered.iter().map(|pair| pair.result.len()).sum();
+    let results: usize = answered.iter().map(|pair| pair.result_bytes()).sum();
     eprintln!("{tokens} o200k tokens, {calls} pairs, {results} bytes of results, the largest {largest} bytes");
     Ok(())
 }

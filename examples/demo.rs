@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use context_compaction::dialect::Target;
 use serde_json::{Value, json};
 use support::{
     Failure, Result, bodies,
@@ -29,9 +30,12 @@ use support::{
 /// Shows on one conversation what the filter takes out of a request, and what it leaves.
 #[derive(Parser)]
 struct Arguments {
-    /// A request body of your own: OpenAI Chat Completions or Anthropic Messages, as JSON.
+    /// A request body of your own, as JSON, in any of the formats that the filter reads.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
+    /// The path it is sent to; unless said it is told by the body. Where the path names the model, its name decides too.
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
     /// `threshold_tokens` in place of the default 40000: a body of less than 120 kB needs a lower one.
     #[arg(long, value_name = "TOKENS")]
     threshold: Option<u64>,
@@ -56,7 +60,10 @@ async fn main() -> ExitCode {
 async fn run(arguments: &Arguments) -> Result<()> {
     let file = arguments.body.clone().unwrap_or_else(|| paths::repository().join(OWN_CONVERSATION));
     let body = std::fs::read(&file).map_err(|error| Failure::from(error).while_doing(file.display()))?;
-    let path = bodies::path_of(&body)?;
+    let path = match &arguments.path {
+        Some(path) => path.as_str(),
+        None => bodies::path_of(&body)?,
+    };
     let parsed: Value = serde_json::from_slice(&body)?;
 
     step("Starting the reference engine, a recording provider and Envoy (it compiles the module: a few seconds)");
@@ -79,7 +86,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
     let calls = envoy.metric("context_compaction.engine_calls").await?;
     let exported = envoy.metric("context_compaction.engine_request_bytes").await?;
     row("asked", format!("about {asked} pairs in {calls} calls to the engine, {exported} bytes"));
-    show_fates(&parsed, &arrived)?;
+    show_fates(&pairs::target(path)?, (&body, &arrived))?;
     show_sizes(&counter, &parsed, (&body, &arrived))?;
     show_proof(&body, &arrived)?;
     let note = notes.line(1).await?;
@@ -152,19 +159,18 @@ async fn send(client: &Client, provider: &Provider, path: &str, body: &[u8]) -> 
     Ok(provider.take_one().await?.body.to_vec())
 }
 
-fn show_fates(before: &Value, arrived: &[u8]) -> Result<()> {
-    let after: Value = serde_json::from_slice(arrived)?;
-    let listed = pairs::list(before);
-    let fates = pairs::fates(&listed, &pairs::list(&after));
+fn show_fates(target: &Target, (sent, arrived): (&[u8], &[u8])) -> Result<()> {
+    let listed = pairs::list(target, sent)?;
+    let fates = pairs::fates(&listed, &pairs::list(target, arrived)?);
     let count = |fate: Fate| fates.iter().filter(|f| **f == fate).count();
     let (dropped, truncated) = (count(Fate::Dropped), count(Fate::Truncated));
     row("outcome", format!("{dropped} pairs dropped, {truncated} results shortened, {} kept", count(Fate::Kept)));
     let mut gone: Vec<(&Pair, Fate)> = listed.iter().zip(fates).filter(|(_, fate)| *fate != Fate::Kept).collect();
-    gone.sort_by_key(|(pair, _)| std::cmp::Reverse(pair.result.len()));
+    gone.sort_by_key(|(pair, _)| std::cmp::Reverse(pair.result_bytes()));
     for (pair, fate) in gone.iter().take(8) {
         let verb = if *fate == Fate::Dropped { "dropped  " } else { "shortened" };
         let target: String = pair.target.chars().take(48).collect();
-        println!("                {verb} {:>8} bytes  {} {target}", pair.result.len(), pair.tool);
+        println!("                {verb} {:>8} bytes  {} {target}", pair.result_bytes(), pair.tool);
     }
     if gone.len() > 8 {
         println!("                ... and {} smaller ones", gone.len() - 8);

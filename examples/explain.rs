@@ -128,7 +128,7 @@ fn explain(arguments: &Arguments) -> Result<()> {
     let name = arguments.body.display().to_string();
     let answer = &mut |question: &[u8]| engine.answer(&name, question);
     let ran = exchange::run_engine((&shared, 7), &policy, (path, &[]), &body, answer);
-    let target = Target::of(path).ok_or_else(|| Failure::new("no format is read under this path"))?;
+    let target = pairs::target(path)?;
     let analysis = analysis::analyse((&policy, 7), &target, &body, &shared)
         .map_err(|skip| Failure::new(format!("the filter leaves this body alone: {skip}")))?;
     let error = match ran.outcome {
@@ -145,7 +145,7 @@ fn explain(arguments: &Arguments) -> Result<()> {
         strategy: "selective",
         error,
     };
-    let pairs = lines(&policy, &target, &body, &ran.outgoing, &shared)?;
+    let pairs = lines(&policy, &target, (&body, &ran.outgoing), &shared)?;
     if let Some(out) = &arguments.out {
         std::fs::write(out, &ran.outgoing).map_err(|e| Failure::new(e.to_string()).while_doing(out.display()))?;
     }
@@ -177,13 +177,12 @@ fn policy(config: Option<Map<String, Value>>, changes: &[(String, Value)]) -> Re
         .map_err(|problems| Failure::new(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))
 }
 
-fn lines(policy: &Policy, target: &Target, body: &[u8], outgoing: &[u8], shared: &Shared) -> Result<Vec<Line>> {
+fn lines(policy: &Policy, target: &Target, (body, outgoing): (&[u8], &[u8]), shared: &Shared) -> Result<Vec<Line>> {
     let unreadable = |skip| Failure::new(format!("the filter leaves this body alone: {skip}"));
     let doc = Document::parse(body).map_err(unreadable)?;
     let transcript = target.read(&doc).map_err(unreadable)?;
     let classes = analysis::classes((policy, 7), &doc, &transcript, shared);
-    let listed = pairs::list(&serde_json::from_slice(body)?);
-    let fates = pairs::fates(&listed, &pairs::list(&serde_json::from_slice(outgoing)?));
+    let fates = pairs::fates(&pairs::list(target, body)?, &pairs::list(target, outgoing)?);
     let allowed = allowed(policy, target.dialect, &doc, &transcript);
     let mut lines = Vec::new();
     for (index, class) in classes.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use context_compaction::{dialect::DIALECTS, json::Document};
+use context_compaction::{dialect::Target, json::Document};
 
 use super::paths::shared;
 use super::{Failure, Result};
@@ -139,16 +139,30 @@ fn text(n: usize, bytes: usize) -> String {
     text
 }
 
-/// The path of the provider's API that a body is written for.
+/// Where a body of each format is sent. Chat Completions stand first: bodies without ids of calls aside, those of Ollama and
+/// Cohere look the same.
+const PATHS: [&str; 7] = [
+    "/v1/chat/completions",
+    "/v1/responses",
+    "/v1/messages",
+    "/v1beta/models/gemini-2.5-pro:generateContent",
+    "/model/amazon.nova-pro-v1%3A0/converse",
+    "/api/chat",
+    "/v2/chat",
+];
+
+/// The path of the provider's API that a body is written for: the first under which most pairs are read.
 pub fn path_of(body: &[u8]) -> Result<&'static str> {
     let doc = Document::parse(body).map_err(|_| Failure::new("the body is not one JSON value in UTF-8"))?;
-    let paths =
-        [("openai_chat", "/v1/chat/completions"), ("openai_responses", "/v1/responses"), ("anthropic", "/v1/messages")];
-    let mut readable = DIALECTS.iter().filter_map(|d| Some((d.name, (d.read)(&doc).ok()?.pairs.len())));
-    let best = readable.by_ref().max_by_key(|(_, pairs)| *pairs);
-    best.and_then(|(name, _)| paths.iter().find(|(n, _)| *n == name)).map(|(_, path)| *path).ok_or_else(|| {
-        Failure::new("the body is no request of Chat Completions, Responses or Messages with sound pairs")
-    })
+    let mut best = None;
+    for path in PATHS {
+        let pairs = Target::of(path).and_then(|target| Some(target.read(&doc).ok()?.pairs.len()));
+        if let Some(pairs) = pairs.filter(|pairs| best.is_none_or(|(most, _)| *pairs > most)) {
+            best = Some((pairs, path));
+        }
+    }
+    best.map(|(_, path)| path)
+        .ok_or_else(|| Failure::new("the body is no request of a format that is read here, with sound pairs"))
 }
 
 /// The conversation of the demo: a scripted agent's, 63 pairs.

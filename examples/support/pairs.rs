@@ -1,6 +1,14 @@
-//! Calls and results of a request body, found with an ordinary JSON parser, and what became of them.
+//! Calls and results of a request body, as the filter reads them, and what became of them.
 
 use serde_json::Value;
+
+use context_compaction::{
+    dialect::Target,
+    json::{Document, Span},
+    skip::Skip,
+};
+
+use super::{Failure, Result};
 
 /// A call with its result, as a person would list it.
 #[derive(Debug, Clone)]
@@ -9,8 +17,20 @@ pub struct Pair {
     pub tool: String,
     /// What the call works on: its most telling argument.
     pub target: String,
-    /// The text of the result.
-    pub result: String,
+    /// The text of the result, where it has come back.
+    pub result: Option<String>,
+}
+
+impl Pair {
+    /// Bytes of the result's text.
+    pub fn result_bytes(&self) -> usize {
+        self.result.as_ref().map_or(0, String::len)
+    }
+
+    fn is_left_of(&self, whole: &Self) -> bool {
+        let text = |pair: &Self| pair.result.clone().unwrap_or_default();
+        self.tool == whole.tool && self.target == whole.target && text(whole).starts_with(&text(self))
+    }
 }
 
 /// What became of a pair on the way.
@@ -24,76 +44,43 @@ pub enum Fate {
     Dropped,
 }
 
-/// All answered calls of a body, in order.
-pub fn list(body: &Value) -> Vec<Pair> {
-    let mut open: Vec<(String, String, String)> = Vec::new();
-    let mut pairs = Vec::new();
-    for item in body["input"].as_array().into_iter().flatten() {
-        let kind = item["type"].as_str().unwrap_or_default();
-        if kind.ends_with("_output") {
-            answer(&mut open, &mut pairs, &item["call_id"], &item["output"]);
-        } else if kind == "function_call" || kind == "custom_tool_call" {
-            let arguments = if item["arguments"].is_null() { &item["input"] } else { &item["arguments"] };
-            open.push((item["call_id"].to_string(), text(&item["name"]), target(&text(arguments))));
-        }
-    }
-    for message in body["messages"].as_array().into_iter().flatten() {
-        let listed = message["tool_calls"].as_array().into_iter().flatten();
-        for call in listed {
-            let function = &call["function"];
-            open.push((call["id"].to_string(), text(&function["name"]), target(&text(&function["arguments"]))));
-        }
-        for block in message["content"].as_array().into_iter().flatten() {
-            if block["type"] == "tool_use" {
-                open.push((block["id"].to_string(), text(&block["name"]), target(&block["input"].to_string())));
-            }
-            if block["type"] == "tool_result" {
-                answer(&mut open, &mut pairs, &block["tool_use_id"], &block["content"]);
-            }
-        }
-        if message["role"] == "tool" {
-            answer(&mut open, &mut pairs, &message["tool_call_id"], &message["content"]);
-        }
-    }
-    pairs
+/// Where a request to `path` goes.
+pub fn target(path: &str) -> Result<Target> {
+    Target::of(path).ok_or_else(|| Failure::new(format!("no format is read under {path}")))
 }
 
-fn answer(open: &mut Vec<(String, String, String)>, pairs: &mut Vec<Pair>, id: &Value, content: &Value) {
-    let id = id.to_string();
-    if let Some(at) = open.iter().position(|(open, ..)| *open == id) {
-        let (_, tool, target) = open.remove(at);
-        pairs.push(Pair { tool, target, result: result_text(content) });
-    }
+/// All calls of a body, in order.
+pub fn list(target: &Target, body: &[u8]) -> Result<Vec<Pair>> {
+    let unreadable = |skip: Skip| Failure::new(format!("the filter does not read this body: {skip}"));
+    let doc = Document::parse(body).map_err(unreadable)?;
+    let transcript = target.read(&doc).map_err(unreadable)?;
+    let text = |span: &Span| doc.string(span).unwrap_or_default().into_owned();
+    let pairs = transcript.pairs.iter().map(|pair| Pair {
+        tool: pair.call.name.as_ref().map(text).unwrap_or_default(),
+        target: pair.call.arguments.as_ref().map(|span| work(&doc, span)).unwrap_or_default(),
+        result: pair.result.as_ref().map(|result| result.texts.iter().map(|part| text(&part.literal)).collect()),
+    });
+    Ok(pairs.collect())
 }
 
 /// What became of each pair of `before`, given the pairs that are left.
 pub fn fates(before: &[Pair], after: &[Pair]) -> Vec<Fate> {
     let mut left = after.iter().peekable();
-    let fate = |pair: &Pair| {
-        let same = |l: &&Pair| l.tool == pair.tool && l.target == pair.target && pair.result.starts_with(&l.result);
-        match left.next_if(same) {
-            None => Fate::Dropped,
-            Some(l) if l.result.len() < pair.result.len() => Fate::Truncated,
-            Some(_) => Fate::Kept,
-        }
+    let fate = |pair: &Pair| match left.next_if(|left| left.is_left_of(pair)) {
+        None => Fate::Dropped,
+        Some(left) if left.result_bytes() < pair.result_bytes() => Fate::Truncated,
+        Some(_) => Fate::Kept,
     };
     before.iter().map(fate).collect()
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn result_text(content: &Value) -> String {
-    match content {
-        Value::Array(parts) => parts.iter().filter_map(|p| p["text"].as_str()).collect(),
-        Value::String(text) => text.clone(),
-        _ => String::new(),
+/// What a call with these arguments works on. They are an object, or a string that should hold one.
+fn work(doc: &Document<'_>, arguments: &Span) -> String {
+    let parsed: Value = match doc.string(arguments) {
+        Some(text) => serde_json::from_str(&text),
+        None => serde_json::from_slice(doc.slice(arguments)),
     }
-}
-
-fn target(arguments: &str) -> String {
-    let parsed: Value = serde_json::from_str(arguments).unwrap_or_default();
+    .unwrap_or_default();
     let named = ["file_path", "path", "command", "cmd", "pattern", "url"];
     let found = named.iter().find_map(|name| parsed[*name].as_str());
     let first = || parsed.as_object()?.values().find_map(Value::as_str);
