@@ -60,10 +60,15 @@ pub(super) fn read(doc: &Document<'_>) -> Result<Transcript, Skip> {
     };
     let mut builder = Builder::new(doc, input, prompt);
     let mut called = HashMap::new();
+    let mut compacts = false;
     for entry in builder.entries() {
+        let [kind] = doc.fields(&entry, ["type"])?;
+        compacts |= kind.is_some_and(|kind| doc.is(&kind, "compaction_trigger"));
         item(doc, &mut builder, &mut called, entry)?;
     }
-    builder.finish()
+    let mut transcript = builder.finish()?;
+    transcript.prompt.provider_edits |= compacts;
+    Ok(transcript)
 }
 
 /// The type of the newest call of each id.
